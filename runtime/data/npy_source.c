@@ -9,7 +9,7 @@
 typedef struct npy_source {
   delta_allocator_t allocator;
   delta_npy_t *files; // Owned; one per want.
-  size_t count = 0;
+  size_t count;
 } npy_source_t;
 
 static void close_npy_source(void *self) {
