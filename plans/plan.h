@@ -3,6 +3,7 @@
 #define DELTA_PLANS_PLAN_H_
 
 #include "onnx/build.h"
+#include "base/text.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
