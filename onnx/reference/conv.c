@@ -201,13 +201,14 @@ delta_status_t delta_reference_conv_weight(const delta_reference_args_t *args) {
   conv.x = args->inputs[0];
   conv.y = args->inputs[1];
   const int64_t *kernel = conv.window.kernel;
+  int64_t kernel_count = kernel[0] * kernel[1] * kernel[2];
   for (int64_t pair = 0; pair < conv.filters * conv.group_channels; ++pair) {
     int64_t filter = pair / conv.group_channels;
     int64_t channel = filter / conv.group_filters * conv.group_channels + pair % conv.group_channels;
-    for (int64_t element = 0; element < conv.window.kernel_count; ++element) {
+    for (int64_t element = 0; element < kernel_count; ++element) {
       int64_t k[] = {element / (kernel[1] * kernel[2]), element / kernel[2] % kernel[1], element % kernel[2]};
       double sum = sum_weight(&conv, filter, channel, k);
-      delta_element_store_double(args->outputs[0], dw->dtype, (size_t)(pair * conv.window.kernel_count + element), sum);
+      delta_element_store_double(args->outputs[0], dw->dtype, (size_t)(pair * kernel_count + element), sum);
     }
   }
   return DELTA_OK;

@@ -46,19 +46,33 @@ static int64_t pool_index(const pool_t *pool, int64_t plane, const place_t *elem
   }
 }
 
-// The window elements of one output that read inside the data.
+// A box of places.
 typedef struct span {
   int64_t begin[DELTA_WINDOW_DIMS], end[DELTA_WINDOW_DIMS];
 } span_t;
+
+// Goes to the first place, or on to the next in row-major order; false when there is none.
+static bool span_begin(const span_t *span, place_t *place) {
+  bool any = true;
+  for (int d = 0; d < DELTA_WINDOW_DIMS; ++d) {
+    place->at[d] = span->begin[d];
+    any = any && span->begin[d] < span->end[d];
+  }
+  return any;
+}
+static bool span_next(const span_t *span, place_t *place) {
+  for (int d = DELTA_WINDOW_DIMS - 1; d >= 0; --d) {
+    if (++place->at[d] < span->end[d]) return true;
+    place->at[d] = span->begin[d];
+  }
+  return false;
+}
+
+// The window elements of one output that read inside the data.
 static span_t inside_span(const delta_window_geometry_t *window, const place_t *out) {
   span_t span;
   for (int d = 0; d < DELTA_WINDOW_DIMS; ++d) delta_window_clip(window, d, out->at[d], 0, 0, &span.begin[d], &span.end[d]);
   return span;
-}
-static bool span_contains(const span_t *span, const place_t *element) {
-  for (int d = 0; d < DELTA_WINDOW_DIMS; ++d)
-    if (element->at[d] < span->begin[d] || element->at[d] >= span->end[d]) return false;
-  return true;
 }
 static place_t element_position(const delta_window_geometry_t *window, const place_t *out, const place_t *element) {
   place_t position;
@@ -74,9 +88,8 @@ static delta_number_t max_of_window(const pool_t *pool, const void *x, delta_dty
   span_t span = inside_span(window, out);
   delta_number_t best = delta_number_extreme(dtype, false);
   *out_index = pool->index == DELTA_POOL_INDEX_WINDOW ? POOL_NO_WINDOW_INDEX : POOL_NO_FLAT_INDEX;
-  for (int64_t k = 0; k < window->kernel_count; ++k) {
-    place_t element = place_of(k, window->kernel);
-    if (!span_contains(&span, &element)) continue;
+  place_t element;
+  for (bool more = span_begin(&span, &element); more; more = span_next(&span, &element)) {
     place_t position = element_position(window, out, &element);
     delta_number_t value = delta_number_load(x, dtype, plane * window->data_count + place_number(&position, window->data));
     if (found && !delta_number_beats(real, false, value, best)) continue;
@@ -101,20 +114,28 @@ delta_status_t delta_reference_max_pool(const delta_reference_args_t *args) {
   return DELTA_OK;
 }
 
-// Calls `share` for each window element that reads `position`, in order of the windows, and sums what it returns.
+// The window element of `out` that reads `position`; false when dilation passes over it.
+static bool reading_element(const delta_window_geometry_t *window, const place_t *out, const place_t *position, place_t *element) {
+  for (int d = 0; d < DELTA_WINDOW_DIMS; ++d) {
+    int64_t distance = position->at[d] - delta_window_position(window, d, out->at[d], 0);
+    if (distance % window->dilations[d] != 0) return false;
+    element->at[d] = distance / window->dilations[d];
+  }
+  return true;
+}
+
+// Sums what `share` gives for each window that reads `position`, in order of the windows.
 typedef double share_function_t(const pool_t *pool, const delta_reference_args_t *args, int64_t plane, const place_t *out,
                                 const place_t *element, const place_t *position);
 static double sum_windows(const pool_t *pool, const delta_reference_args_t *args, int64_t plane, const place_t *position,
                           share_function_t *share) {
   const delta_window_geometry_t *window = &pool->window;
+  span_t readers;
+  for (int d = 0; d < DELTA_WINDOW_DIMS; ++d) delta_window_readers(window, d, position->at[d], &readers.begin[d], &readers.end[d]);
   double sum = 0;
-  // The later the element, the earlier the window.
-  for (int64_t k = window->kernel_count - 1; k >= 0; --k) {
-    place_t element = place_of(k, window->kernel), out;
-    bool read = true;
-    for (int d = 0; d < DELTA_WINDOW_DIMS && read; ++d) read = delta_window_output(window, d, position->at[d], element.at[d], &out.at[d]);
-    if (read) sum += share(pool, args, plane, &out, &element, position);
-  }
+  place_t out, element;
+  for (bool more = span_begin(&readers, &out); more; more = span_next(&readers, &out))
+    if (reading_element(window, &out, position, &element)) sum += share(pool, args, plane, &out, &element, position);
   return sum;
 }
 
@@ -150,23 +171,22 @@ delta_status_t delta_reference_max_pool_grad(const delta_reference_args_t *args)
 // What the sum over a window is divided by.
 static double average_divisor(const pool_t *pool, const place_t *out) {
   const delta_window_geometry_t *window = &pool->window;
-  int64_t count = 1;
+  double count = 1;
   for (int d = 0; d < DELTA_WINDOW_DIMS; ++d) {
     int64_t begin, end;
     int64_t before = pool->count_include_pad ? window->pads[d] : 0, after = pool->count_include_pad ? window->pads_end[d] : 0;
     delta_window_clip(window, d, out->at[d], before, after, &begin, &end);
-    count *= end - begin;
+    count *= (double)(end - begin);
   }
-  return count ? (double)count : 1; // a window of nothing gives 0
+  return count > 0 ? count : 1; // a window of nothing gives 0
 }
 
 static double average_of_window(const pool_t *pool, const void *x, delta_dtype_t dtype, int64_t plane, const place_t *out) {
   const delta_window_geometry_t *window = &pool->window;
   span_t span = inside_span(window, out);
   double sum = 0;
-  for (int64_t k = 0; k < window->kernel_count; ++k) {
-    place_t element = place_of(k, window->kernel);
-    if (!span_contains(&span, &element)) continue;
+  place_t element;
+  for (bool more = span_begin(&span, &element); more; more = span_next(&span, &element)) {
     place_t position = element_position(window, out, &element);
     sum += delta_element_load_double(x, dtype, (size_t)(plane * window->data_count + place_number(&position, window->data)));
   }

@@ -12,12 +12,12 @@ typedef struct delta_window_geometry {
   int64_t pads[DELTA_WINDOW_DIMS], pads_end[DELTA_WINDOW_DIMS];
   int64_t data[DELTA_WINDOW_DIMS]; // spatial dimensions of what the windows slide over
   int64_t out[DELTA_WINDOW_DIMS];  // number of windows
-  int64_t kernel_count, data_count, out_count;
+  int64_t data_count, out_count;
 } delta_window_geometry_t;
 
 static inline delta_window_geometry_t delta_window_geometry(const delta_window_t *window, const int64_t *data_spatial,
                                                             const int64_t *out_spatial) {
-  delta_window_geometry_t geometry = {.kernel_count = 1, .data_count = 1, .out_count = 1};
+  delta_window_geometry_t geometry = {.data_count = 1, .out_count = 1};
   for (int32_t d = 0; d < DELTA_WINDOW_DIMS; ++d) {
     int32_t from = d - (DELTA_WINDOW_DIMS - window->spatial);
     bool given = from >= 0;
@@ -28,7 +28,6 @@ static inline delta_window_geometry_t delta_window_geometry(const delta_window_t
     geometry.pads_end[d] = given ? window->pads_end[from] : 0;
     geometry.data[d] = given ? data_spatial[from] : 1;
     geometry.out[d] = given ? out_spatial[from] : 1;
-    geometry.kernel_count *= geometry.kernel[d];
     geometry.data_count *= geometry.data[d];
     geometry.out_count *= geometry.out[d];
   }
@@ -39,13 +38,24 @@ static inline int64_t delta_window_position(const delta_window_geometry_t *geome
   return out * geometry->strides[d] - geometry->pads[d] + k * geometry->dilations[d];
 }
 
+// The least whole number of steps that reach `distance`; 0 when it is behind.
+static inline int64_t delta_window_steps(int64_t distance, int64_t step) { return distance > 0 ? (distance - 1) / step + 1 : 0; }
+
 // The window elements [*begin, *end) of output `out` whose position p has -before <= p < size + after.
 static inline void delta_window_clip(const delta_window_geometry_t *geometry, int d, int64_t out, int64_t before, int64_t after,
                                      int64_t *begin, int64_t *end) {
-  *begin = 0;
-  *end = geometry->kernel[d];
-  while (*begin < *end && delta_window_position(geometry, d, out, *begin) < -before) ++*begin;
-  while (*end > *begin && delta_window_position(geometry, d, out, *end - 1) >= geometry->data[d] + after) --*end;
+  int64_t first = delta_window_position(geometry, d, out, 0), kernel = geometry->kernel[d];
+  int64_t from = delta_window_steps(-before - first, geometry->dilations[d]);
+  int64_t to = delta_window_steps(geometry->data[d] + after - first, geometry->dilations[d]);
+  *end = to < kernel ? to : kernel;
+  *begin = from < *end ? from : *end;
+}
+
+// The outputs [*begin, *end) whose windows begin at or before position `data` and end at or after it.
+static inline void delta_window_readers(const delta_window_geometry_t *geometry, int d, int64_t data, int64_t *begin, int64_t *end) {
+  int64_t at = data + geometry->pads[d], last = at / geometry->strides[d] + 1;
+  *begin = delta_window_steps(at - (geometry->kernel[d] - 1) * geometry->dilations[d], geometry->strides[d]);
+  *end = last < geometry->out[d] ? last : geometry->out[d];
 }
 
 // The output whose window element k reads position `data`; false when there is none.
@@ -61,8 +71,7 @@ static inline void delta_window_outputs(const delta_window_geometry_t *geometry,
                                         int64_t last, int64_t *begin, int64_t *end) {
   int64_t stride = geometry->strides[d];
   int64_t shift = k * geometry->dilations[d] - geometry->pads[d]; // position of output 0
-  int64_t from = low > shift ? (low - shift + stride - 1) / stride : 0;
-  int64_t to = high > shift ? (high - shift + stride - 1) / stride : 0;
+  int64_t from = delta_window_steps(low - shift, stride), to = delta_window_steps(high - shift, stride);
   *begin = from > first ? from : first;
   *end = to < last ? to : last;
 }
