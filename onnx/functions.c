@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "onnx/names.h"
 
 // The deepest nesting of calls.
 enum { CALL_DEPTH_LIMIT = 64 };
@@ -26,8 +27,8 @@ typedef struct inliner {
   delta_region_t *region;         // Borrowed.
   delta_draft_nodes_t *out;       // Borrowed.
   delta_map_t function_by_key;    // "domain\x1fname"
-  delta_map_t prefixes;           // prefixes in use, so that two calls never share one
-  delta_map_t taken;              // value and node names of the graph
+  delta_names_t prefixes;         // of calls, without the slash
+  delta_names_t names;            // of values and nodes, the graph's own and those made here
   function_cost_t *costs;         // Owned; one for each function.
 } inliner_t;
 
@@ -145,38 +146,29 @@ static delta_status_t measure_graph(inliner_t *inliner) {
 // Remembers the graph's own names, which no made-up name may equal.
 static delta_status_t take_names(inliner_t *inliner) {
   const delta_draft_t *draft = inliner->draft;
-  for (uint32_t i = 0; i < draft->input_count; ++i) DELTA_RETURN_IF_ERROR(delta_map_set(&inliner->taken, draft->inputs[i].name, 0));
+  for (uint32_t i = 0; i < draft->input_count; ++i) DELTA_RETURN_IF_ERROR(delta_names_take(&inliner->names, draft->inputs[i].name));
   for (uint32_t i = 0; i < draft->initializer_count; ++i)
-    DELTA_RETURN_IF_ERROR(delta_map_set(&inliner->taken, draft->initializers[i].name, 0));
+    DELTA_RETURN_IF_ERROR(delta_names_take(&inliner->names, draft->initializers[i].name));
   for (uint32_t i = 0; i < draft->node_count; ++i) {
-    DELTA_RETURN_IF_ERROR(delta_map_set(&inliner->taken, draft->nodes[i].name, 0));
+    DELTA_RETURN_IF_ERROR(delta_names_take(&inliner->names, draft->nodes[i].name));
     for (uint32_t k = 0; k < draft->nodes[i].output_count; ++k)
-      DELTA_RETURN_IF_ERROR(delta_map_set(&inliner->taken, draft->nodes[i].outputs[k], 0));
+      DELTA_RETURN_IF_ERROR(delta_names_take(&inliner->names, draft->nodes[i].outputs[k]));
   }
   return DELTA_OK;
 }
 
-// A prefix for the names inside a call: the call's name (or the function's), shortened, and a number where that is taken.
+// A prefix for the names inside a call: the call's name (or the function's), shortened.
 static delta_status_t make_prefix(inliner_t *inliner, const delta_draft_node_t *call, const char **out_prefix) {
-  const char *base = *call->name ? call->name : call->op_type;
-  char *prefix = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &prefix, "%.64s/", base));
-  uint32_t uses = delta_map_find(&inliner->prefixes, prefix);
-  uses = uses == DELTA_MAP_NONE ? 1 : uses + 1;
-  DELTA_RETURN_IF_ERROR(delta_map_set(&inliner->prefixes, prefix, uses));
-  if (uses > 1) DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &prefix, "%.64s#%" PRIu32 "/", base, uses));
-  *out_prefix = prefix;
-  return DELTA_OK;
+  char *wanted = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &wanted, "%.64s", *call->name ? call->name : call->op_type));
+  return delta_names_make(&inliner->prefixes, inliner->region, wanted, out_prefix);
 }
 
-// prefix + name, made different from all names there are.
+// "prefix/name", made different from all names there are.
 static delta_status_t make_name(inliner_t *inliner, const char *prefix, const char *name, const char **out_name) {
-  char *made = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &made, "%s%s", prefix, name));
-  for (uint32_t number = 2; delta_map_find(&inliner->taken, made) != DELTA_MAP_NONE; ++number)
-    DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &made, "%s%s#%" PRIu32, prefix, name, number));
-  *out_name = made;
-  return delta_map_set(&inliner->taken, made, 0);
+  char *wanted = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_format(inliner->region, &wanted, "%s/%s", prefix, name));
+  return delta_names_make(&inliner->names, inliner->region, wanted, out_name);
 }
 
 // -- Expanding ---------------------------------------------------------------------------------------------------------------------------
@@ -364,12 +356,12 @@ delta_status_t delta_functions_inline(const delta_draft_t *draft, delta_allocato
   inliner_t inliner = {.draft = draft, .allocator = allocator, .region = region, .out = out_nodes};
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, draft->function_count, &inliner.costs));
   delta_map_init(&inliner.function_by_key, allocator);
-  delta_map_init(&inliner.prefixes, allocator);
-  delta_map_init(&inliner.taken, allocator);
+  delta_names_init(&inliner.prefixes, allocator);
+  delta_names_init(&inliner.names, allocator);
   delta_status_t status = inline_graph(&inliner);
   delta_map_deinit(&inliner.function_by_key);
-  delta_map_deinit(&inliner.prefixes);
-  delta_map_deinit(&inliner.taken);
+  delta_names_deinit(&inliner.prefixes);
+  delta_names_deinit(&inliner.names);
   delta_release(allocator, inliner.costs);
   return status;
 }

@@ -2,6 +2,7 @@
 #ifndef DELTA_ONNX_FUNCTIONS_H_
 #define DELTA_ONNX_FUNCTIONS_H_
 
+#include "base/array.h"
 #include "onnx/draft.h"
 
 // A growing list of nodes.

@@ -3,6 +3,7 @@
 #ifndef DELTA_ONNX_TENSOR_DATA_H_
 #define DELTA_ONNX_TENSOR_DATA_H_
 
+#include "base/array.h"
 #include "base/file.h"
 #include "onnx/external.h"
 #include "onnx/model.h"

@@ -181,7 +181,7 @@ static delta_status_t copy_strings(unpacker_t *unpacker, const Onnx__AttributePr
   for (size_t i = 0; i < message->n_strings; ++i) {
     const ProtobufCBinaryData *data = &message->strings[i];
     if (data->len > 0 && memchr(data->data, 0, data->len)) return delta_status_make(MALFORMED, "its string %zu contains a zero byte", i);
-    DELTA_RETURN_IF_ERROR(delta_region_copy_string(unpacker->region, (const char *)data->data, data->len, &texts[i]));
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(unpacker->region, data->len ? (const char *)data->data : "", data->len, &texts[i]));
   }
   attribute->count = message->n_strings;
   attribute->strings = (const char *const *)texts;
@@ -207,7 +207,7 @@ static delta_status_t copy_attribute_value(unpacker_t *unpacker, const Onnx__Att
       attribute->i = message->i;
       return DELTA_OK;
     case DELTA_ATTRIBUTE_STRING:
-      DELTA_RETURN_IF_ERROR(delta_region_copy_string(region, (const char *)message->s.data, message->s.len, &text));
+      DELTA_RETURN_IF_ERROR(delta_region_copy_string(region, message->s.len ? (const char *)message->s.data : "", message->s.len, &text));
       attribute->s = text;
       attribute->s_length = message->s.len;
       return DELTA_OK;
@@ -256,8 +256,8 @@ static delta_status_t check_attributes_differ(const delta_draft_attribute_t *att
 
 // -- Nodes and functions -----------------------------------------------------------------------------------------------------------------
 
-// The most attributes of a node: above all operators', and small enough to compare all pairs.
-enum { MAX_ATTRIBUTES = 256 };
+// The most attributes of a node and opset imports of a model: far above real ones, and small enough to search them in line.
+enum { MAX_ATTRIBUTES = 256, MAX_OPSETS = 1000 };
 
 static delta_status_t copy_node(unpacker_t *unpacker, const Onnx__NodeProto *message, delta_draft_node_t *node) {
   DELTA_RETURN_IF_ERROR(copy_text(unpacker, message->name, &node->name));
@@ -291,6 +291,8 @@ static delta_status_t copy_nodes(unpacker_t *unpacker, Onnx__NodeProto *const *m
 
 static delta_status_t copy_opsets(unpacker_t *unpacker, Onnx__OperatorSetIdProto *const *messages, size_t count,
                                   delta_draft_opset_t **out_opsets) {
+  if (count > MAX_OPSETS)
+    return delta_status_make(MALFORMED, "the opset list (opset_import) has %zu entries; at most %d are accepted", count, MAX_OPSETS);
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(unpacker->region, count, out_opsets));
   for (size_t i = 0; i < count; ++i) {
     DELTA_RETURN_IF_ERROR(copy_domain(unpacker, messages[i]->domain, &(*out_opsets)[i].domain));
@@ -306,6 +308,8 @@ static delta_status_t copy_defaults(unpacker_t *unpacker, const Onnx__FunctionPr
   ProtobufCAllocator allocator = {.alloc = unpacker->messages.allocate,
                                   .free = unpacker->messages.release,
                                   .allocator_data = unpacker->messages.self};
+  if (base->n_unknown_fields > MAX_ATTRIBUTES)
+    return delta_status_make(MALFORMED, "it has more than %d attributes with defaults", MAX_ATTRIBUTES);
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(unpacker->region, base->n_unknown_fields, &function->defaults));
   for (unsigned i = 0; i < base->n_unknown_fields; ++i) {
     const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
