@@ -13,8 +13,8 @@
 enum { LISTED_NAMES = 5 };
 
 typedef struct assembler {
-  delta_model_t *model;         // Borrowed.
-  const delta_draft_t *draft;   // Borrowed.
+  delta_model_t *model;            // Borrowed.
+  const delta_draft_t *draft;      // Borrowed.
   const delta_draft_node_t *nodes; // Borrowed; inlined, in file order.
   uint32_t node_count;
   delta_log_sink_t log;
@@ -29,8 +29,9 @@ static delta_status_t check_ir_version(const delta_draft_t *draft, delta_log_sin
     return delta_status_make(UNSUPPORTED, "ir_version is %" PRId64 "; IR version %d and newer are read", draft->ir_version,
                              DELTA_IR_VERSION_OLDEST);
   if (draft->ir_version > DELTA_IR_VERSION_NEWEST)
-    delta_log(log, DELTA_LOG_NOTE, "the model's IR version %" PRId64 " is newer than the newest known (%d); what is unknown in it is ignored",
-              draft->ir_version, DELTA_IR_VERSION_NEWEST);
+    delta_log(log, DELTA_LOG_NOTE,
+              "the model's IR version %" PRId64 " is newer than the newest known (%d); what is unknown in it is ignored", draft->ir_version,
+              DELTA_IR_VERSION_NEWEST);
   return DELTA_OK;
 }
 
@@ -44,7 +45,12 @@ static const delta_draft_opset_t *find_opset(const delta_draft_opset_t *opsets, 
 delta_status_t delta_assemble_check_header(const delta_draft_t *draft, delta_log_sink_t log) {
   DELTA_RETURN_IF_ERROR(check_ir_version(draft, log));
   if (!draft->has_graph) return delta_status_make(MALFORMED, "the file holds no graph (it may be cut off)");
-  if (draft->opset_count == 0) return delta_status_make(MALFORMED, "no opset is imported: opset_import is missing (the file may be cut off)");
+  if (draft->opset_count == 0)
+    return delta_status_make(MALFORMED, "no opset is imported: opset_import is missing (the file may be cut off)");
+  const delta_draft_opset_t *opset = find_opset(draft->opsets, draft->opset_count, "");
+  if (opset && opset->version >= DELTA_OPSET_OLDEST && opset->version < DELTA_OPSET_FULL)
+    delta_log(log, DELTA_LOG_NOTE, "opset %" PRId64 " is older than %d; only operators that have not changed since are supported",
+              opset->version, DELTA_OPSET_FULL);
   if (draft->training_info_count > 0)
     delta_log(log, DELTA_LOG_NOTE, "the model's training_info is ignored; only its forward graph is used");
   return DELTA_OK;
@@ -53,11 +59,13 @@ delta_status_t delta_assemble_check_header(const delta_draft_t *draft, delta_log
 // Every domain that a node uses must be imported, and the default one in a version that is read.
 static delta_status_t check_opset(const delta_draft_node_t *node, const char *name) {
   if (node->opset == 0)
-    return delta_status_make(MALFORMED, "node '%.200s' (%.100s): no opset of its domain '%.100s' is imported (opset_import)", name,
-                             node->op_type, *node->domain ? node->domain : "ai.onnx");
+    return delta_status_make(MALFORMED,
+                             "node '%.200s' (%.100s): no opset of its domain '%.100s' is imported (opset_import has none, or version 0)",
+                             name, node->op_type, *node->domain ? node->domain : "ai.onnx");
   if (!*node->domain && (node->opset < DELTA_OPSET_OLDEST || node->opset > DELTA_OPSET_NEWEST))
-    return delta_status_make(UNSUPPORTED, "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx is not read, only %d to %d; convert the model",
-                             name, node->op_type, node->opset, DELTA_OPSET_OLDEST, DELTA_OPSET_NEWEST);
+    return delta_status_make(UNSUPPORTED,
+                             "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx is not read, only %d to %d; convert the model", name,
+                             node->op_type, node->opset, DELTA_OPSET_OLDEST, DELTA_OPSET_NEWEST);
   return DELTA_OK;
 }
 
@@ -93,7 +101,8 @@ static delta_status_t check_repeated_input(const delta_draft_value_t *input, con
 
 static delta_status_t check_input_type(const delta_draft_value_t *input) {
   if (!input->type.is_tensor)
-    return delta_status_make(UNSUPPORTED, "input '%.200s' is a sequence, map, optional or sparse tensor; only tensors can be fed", input->name);
+    return delta_status_make(UNSUPPORTED, "input '%.200s' is a sequence, map, optional or sparse tensor; only tensors can be fed",
+                             input->name);
   if (input->type.onnx_type == 0) return delta_status_make(MALFORMED, "input '%.200s' has no element type", input->name);
   if (input->type.dtype == DELTA_DTYPE_COUNT)
     return delta_status_make(UNSUPPORTED, "input '%.200s' has an element type (TensorProto.DataType %" PRId32 ") that Delta does not store",
@@ -141,8 +150,7 @@ static delta_status_t set_types(assembler_t *assembler) {
   }
   const delta_draft_t *draft = assembler->draft;
   for (uint32_t i = 0; i < draft->value_info_count + draft->output_count; ++i) {
-    const delta_draft_value_t *declared =
-        i < draft->output_count ? &draft->outputs[i] : &draft->value_infos[i - draft->output_count];
+    const delta_draft_value_t *declared = i < draft->output_count ? &draft->outputs[i] : &draft->value_infos[i - draft->output_count];
     delta_value_id_t id = delta_model_find_value(model, declared->name);
     if (delta_value_is_none(id) || model->values[id.index].kind != DELTA_VALUE_NODE_OUTPUT) continue;
     delta_model_type_t *type = &model->values[id.index].type;
@@ -185,8 +193,9 @@ static delta_status_t add_node_outputs(assembler_t *assembler, const char *const
         continue;
       }
       const delta_model_value_t *other = &model->values[delta_map_find(&model->value_by_name, node->outputs[k])];
-      return delta_status_make(MALFORMED, "node '%.200s' (%.100s): its output '%.200s' has the name of %s", names[i], node->op_type,
-                               node->outputs[k], other->kind == DELTA_VALUE_NODE_OUTPUT && other->index == i ? "another of its outputs" : kind_text(other->kind));
+      return delta_status_make(
+          MALFORMED, "node '%.200s' (%.100s): its output '%.200s' has the name of %s", names[i], node->op_type, node->outputs[k],
+          other->kind == DELTA_VALUE_NODE_OUTPUT && other->index == i ? "another of its outputs" : kind_text(other->kind));
     }
   }
   return DELTA_OK;
@@ -254,8 +263,8 @@ static delta_status_t resolve_nodes(assembler_t *assembler, const char *const *n
     resolve_names(model, from->outputs, from->output_count, node->outputs, &missing);
     for (uint32_t k = 0; k < from->attribute_count; ++k) {
       if (from->attributes[k].reference)
-        return delta_status_make(MALFORMED, "node '%.200s' (%.100s): attribute '%.100s' refers to '%.100s', but it is in no function", names[i],
-                                 from->op_type, from->attributes[k].value.name, from->attributes[k].reference);
+        return delta_status_make(MALFORMED, "node '%.200s' (%.100s): attribute '%.100s' refers to '%.100s', but it is in no function",
+                                 names[i], from->op_type, from->attributes[k].value.name, from->attributes[k].reference);
       node->attributes[k] = from->attributes[k].value;
     }
   }

@@ -5,12 +5,14 @@
 #include "onnx/draft.h"
 #include "onnx/functions.h"
 
-// The IR versions and the opsets of the default domain that are read. A newer IR version within the limit gets a note.
+// The IR versions and the opsets of the default domain that are read. A newer IR version within the limit gets a note, as do opsets before
+// DELTA_OPSET_FULL, in which many operators meant something else: the operator table refuses those.
 enum {
   DELTA_IR_VERSION_OLDEST = 3,
   DELTA_IR_VERSION_NEWEST = 14,
   DELTA_IR_VERSION_LIMIT = 99,
-  DELTA_OPSET_OLDEST = 7,
+  DELTA_OPSET_OLDEST = 1,
+  DELTA_OPSET_FULL = 7,
   DELTA_OPSET_NEWEST = 28,
 };
 

@@ -11,11 +11,11 @@ typedef struct delta_draft_attribute {
 } delta_draft_attribute_t;
 
 typedef struct delta_draft_node {
-  const char *name;       // "" when the file has none
-  const char *op_type;    // never ""
-  const char *domain;     // "" for ai.onnx
-  int64_t opset;          // 0 until it is resolved
-  const char **inputs;    // "" when left out
+  const char *name;    // "" when the file has none
+  const char *op_type; // never ""
+  const char *domain;  // "" for ai.onnx
+  int64_t opset;       // 0 until it is resolved
+  const char **inputs; // "" when left out
   uint32_t input_count;
   const char **outputs;
   uint32_t output_count;

@@ -79,11 +79,11 @@ static delta_status_t open_error(const char *location, int error) {
   char reason[128];
   const char *text = strerror_r(error, reason, sizeof reason);
   if (error == ENOENT || error == ENOTDIR)
-    return delta_status_make(NOT_FOUND, "external data file '%.200s' is missing; put it beside the model or name its folder by --external-data",
-                             location);
+    return delta_status_make(
+        NOT_FOUND, "external data file '%.200s' is missing; put it beside the model or name its folder by --external-data", location);
   if (error == ELOOP)
-    return delta_status_make(MALFORMED, "external data file '%.200s' is a symbolic link that leads in a circle or changed while it was opened",
-                             location);
+    return delta_status_make(
+        MALFORMED, "external data file '%.200s' is a symbolic link that leads in a circle or changed while it was opened", location);
   return delta_status_make(IO, "cannot open external data file '%.200s': %s", location, text);
 }
 

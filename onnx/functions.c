@@ -24,12 +24,12 @@ typedef struct function_cost {
 typedef struct inliner {
   const delta_draft_t *draft; // Borrowed.
   delta_allocator_t allocator;
-  delta_region_t *region;         // Borrowed.
-  delta_draft_nodes_t *out;       // Borrowed.
-  delta_map_t function_by_key;    // "domain\x1fname"
-  delta_names_t prefixes;         // of calls, without the slash
-  delta_names_t names;            // of values and nodes, the graph's own and those made here
-  function_cost_t *costs;         // Owned; one for each function.
+  delta_region_t *region;      // Borrowed.
+  delta_draft_nodes_t *out;    // Borrowed.
+  delta_map_t function_by_key; // "domain\x1fname"
+  delta_names_t prefixes;      // of calls, without the slash
+  delta_names_t names;         // of values and nodes, the graph's own and those made here
+  function_cost_t *costs;      // Owned; one for each function.
 } inliner_t;
 
 // What the names of one call's body stand for.
@@ -199,11 +199,13 @@ static delta_status_t bind_inputs(inliner_t *inliner, call_scope_t *scope) {
   const delta_draft_function_t *function = scope->function;
   const delta_draft_node_t *call = scope->call;
   if (call->input_count > function->input_count || call->output_count > function->output_count)
-    return delta_status_make(MALFORMED, "the call gives %" PRIu32 " inputs and takes %" PRIu32 " outputs, the function has %" PRIu32 " and %" PRIu32,
+    return delta_status_make(MALFORMED,
+                             "the call gives %" PRIu32 " inputs and takes %" PRIu32 " outputs, the function has %" PRIu32 " and %" PRIu32,
                              call->input_count, call->output_count, function->input_count, function->output_count);
   for (uint32_t i = 0; i < function->input_count; ++i) {
     if (!*function->inputs[i] || bound_name(scope, function->inputs[i]))
-      return delta_status_make(MALFORMED, "its input %" PRIu32 " '%.200s' has no name or the name of another input", i, function->inputs[i]);
+      return delta_status_make(MALFORMED, "its input %" PRIu32 " '%.200s' has no name or the name of another input", i,
+                               function->inputs[i]);
     DELTA_RETURN_IF_ERROR(bind_name(inliner, scope, function->inputs[i], i < call->input_count ? call->inputs[i] : ""));
   }
   return DELTA_OK;
@@ -277,19 +279,22 @@ static delta_status_t bind_attributes(inliner_t *inliner, const call_scope_t *sc
   return DELTA_OK;
 }
 
-static delta_status_t bind_list(inliner_t *inliner, const call_scope_t *scope, const char **inner, uint32_t count, const char ***out_names) {
+static delta_status_t bind_list(inliner_t *inliner, const call_scope_t *scope, const char **inner, uint32_t count,
+                                const char ***out_names) {
   const char **names = NULL;
   DELTA_RETURN_IF_ERROR(delta_region_allocate(inliner->region, count, sizeof *names, (void **)&names));
   for (uint32_t i = 0; i < count; ++i) {
     names[i] = *inner[i] ? bound_name(scope, inner[i]) : "";
-    if (!names[i]) return delta_status_make(MALFORMED, "reads '%.200s', which is neither an input of the function nor made in it", inner[i]);
+    if (!names[i])
+      return delta_status_make(MALFORMED, "reads '%.200s', which is neither an input of the function nor made in it", inner[i]);
   }
   *out_names = names;
   return DELTA_OK;
 }
 
 // A node of the body, in terms of the caller's names.
-static delta_status_t bind_node(inliner_t *inliner, const call_scope_t *scope, const delta_draft_node_t *inner, delta_draft_node_t *out_node) {
+static delta_status_t bind_node(inliner_t *inliner, const call_scope_t *scope, const delta_draft_node_t *inner,
+                                delta_draft_node_t *out_node) {
   delta_draft_node_t node = *inner;
   node.opset = opset_of(scope->function->opsets, scope->function->opset_count, inner->domain);
   DELTA_RETURN_IF_ERROR(bind_list(inliner, scope, inner->inputs, inner->input_count, &node.inputs));

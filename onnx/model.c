@@ -131,7 +131,8 @@ static delta_status_t read_stored(const delta_model_t *model, const delta_model_
 
 delta_status_t delta_model_read_tensor(const delta_model_t *model, const delta_model_tensor_t *tensor, void *buffer, size_t size_bytes) {
   if (size_bytes != tensor->size_bytes)
-    return delta_status_make(INVALID_ARGUMENT, "tensor '%.200s' has %zu bytes, the buffer %zu", tensor->name, tensor->size_bytes, size_bytes);
+    return delta_status_make(INVALID_ARGUMENT, "tensor '%.200s' has %zu bytes, the buffer %zu", tensor->name, tensor->size_bytes,
+                             size_bytes);
   if (size_bytes == 0) return DELTA_OK;
   if (tensor->storage == DELTA_STORAGE_INLINE) {
     memcpy(buffer, tensor->data, size_bytes);
@@ -145,8 +146,7 @@ bool delta_model_tensor_is_available(const delta_model_t *model, const delta_mod
   if (tensor->storage != DELTA_STORAGE_EXTERNAL) return true;
   delta_file_t file = {.descriptor = -1};
   delta_status_t status = open_storage(model, tensor, &file);
-  bool is_available =
-      !status && tensor->offset_bytes <= file.size_bytes && tensor->size_bytes <= file.size_bytes - tensor->offset_bytes;
+  bool is_available = !status && tensor->offset_bytes <= file.size_bytes && tensor->size_bytes <= file.size_bytes - tensor->offset_bytes;
   if (!status) delta_file_close(&file);
   delta_status_free(status);
   return is_available;

@@ -11,10 +11,10 @@
 
 // What becomes of a field.
 typedef enum field_treatment {
-  COPY,        // with everything in it
-  DROP,        // left out; its content is not looked at
-  EMPTY,       // an empty message takes its place; its content is checked
-  CUT,         // replaced by its position when it is large
+  COPY,  // with everything in it
+  DROP,  // left out; its content is not looked at
+  EMPTY, // an empty message takes its place; its content is checked
+  CUT,   // replaced by its position when it is large
 } field_treatment_t;
 
 typedef struct field_rule {
@@ -24,16 +24,26 @@ typedef struct field_rule {
 } field_rule_t;
 
 static const field_rule_t field_rules[] = {
-    {"ModelProto", "doc_string", DROP},         {"ModelProto", "metadata_props", DROP},
-    {"ModelProto", "training_info", EMPTY},     {"GraphProto", "doc_string", DROP},
-    {"GraphProto", "quantization_annotation", DROP}, {"NodeProto", "doc_string", DROP},
-    {"FunctionProto", "doc_string", DROP},      {"ValueInfoProto", "doc_string", DROP},
-    {"AttributeProto", "doc_string", DROP},     {"AttributeProto", "g", EMPTY},
-    {"AttributeProto", "graphs", EMPTY},        {"AttributeProto", "sparse_tensor", EMPTY},
-    {"AttributeProto", "sparse_tensors", EMPTY}, {"AttributeProto", "tensors", EMPTY},
-    {"AttributeProto", "tp", EMPTY},            {"AttributeProto", "type_protos", EMPTY},
-    {"TensorProto", "doc_string", DROP},        {"TensorProto", "raw_data", CUT},
-    {"TensorProto", "float_data", CUT},         {"TensorProto", "double_data", CUT},
+    {"ModelProto", "doc_string", DROP},
+    {"ModelProto", "metadata_props", DROP},
+    {"ModelProto", "training_info", EMPTY},
+    {"GraphProto", "doc_string", DROP},
+    {"GraphProto", "quantization_annotation", DROP},
+    {"NodeProto", "doc_string", DROP},
+    {"FunctionProto", "doc_string", DROP},
+    {"ValueInfoProto", "doc_string", DROP},
+    {"AttributeProto", "doc_string", DROP},
+    {"AttributeProto", "g", EMPTY},
+    {"AttributeProto", "graphs", EMPTY},
+    {"AttributeProto", "sparse_tensor", EMPTY},
+    {"AttributeProto", "sparse_tensors", EMPTY},
+    {"AttributeProto", "tensors", EMPTY},
+    {"AttributeProto", "tp", EMPTY},
+    {"AttributeProto", "type_protos", EMPTY},
+    {"TensorProto", "doc_string", DROP},
+    {"TensorProto", "raw_data", CUT},
+    {"TensorProto", "float_data", CUT},
+    {"TensorProto", "double_data", CUT},
 };
 
 // How a message's field is copied.
@@ -188,7 +198,8 @@ static delta_status_t annotate_part(copier_t *copier, delta_status_t status, con
                                     uint32_t depth) {
   char name[64];
   if (!status || depth > 3 || delta_status_code(status) != DELTA_STATUS_MALFORMED) return status;
-  if (read_own_name(copier->source, plan->inner, range, name, sizeof name)) return delta_status_annotate(status, "%s '%s'", plan->name, name);
+  if (read_own_name(copier->source, plan->inner, range, name, sizeof name))
+    return delta_status_annotate(status, "%s '%s'", plan->name, name);
   return delta_status_annotate(status, "%s", plan->name);
 }
 

@@ -10,8 +10,8 @@
 // Numbers of TensorProto's data fields, as cuts name them.
 enum { FIELD_FLOAT_DATA = 4, FIELD_RAW_DATA = 9, FIELD_DOUBLE_DATA = 10 };
 
-void delta_tensor_context_init(delta_tensor_context_t *context, delta_allocator_t allocator, delta_region_t *region, const delta_file_t *file,
-                               const delta_external_place_t *place) {
+void delta_tensor_context_init(delta_tensor_context_t *context, delta_allocator_t allocator, delta_region_t *region,
+                               const delta_file_t *file, const delta_external_place_t *place) {
   *context = (delta_tensor_context_t){.allocator = allocator, .region = region, .file = file, .place = *place};
   delta_map_init(&context->file_by_location, allocator);
 }
@@ -24,8 +24,7 @@ void delta_tensor_context_deinit(delta_tensor_context_t *context) {
 static delta_status_t read_shape(const delta_tensor_fields_t *fields, delta_model_tensor_t *tensor) {
   if (!delta_dtype_from_onnx(fields->data_type, &tensor->dtype)) {
     if (fields->data_type <= 0) return delta_status_make(MALFORMED, "its element type %" PRId32 " is undefined", fields->data_type);
-    return delta_status_make(UNSUPPORTED, "its element type (TensorProto.DataType %" PRId32 ") is not one Delta stores",
-                             fields->data_type);
+    return delta_status_make(UNSUPPORTED, "its element type (TensorProto.DataType %" PRId32 ") is not one Delta stores", fields->data_type);
   }
   if (fields->dim_count > DELTA_MAX_RANK)
     return delta_status_make(UNSUPPORTED, "it has %zu dimensions; at most %d are supported", fields->dim_count, DELTA_MAX_RANK);
@@ -120,8 +119,7 @@ static delta_status_t decode_int32(const int32_t *values, size_t count, delta_dt
         ((uint16_t *)out_elements)[i] = (uint16_t)value;
         break;
     }
-    if (!fits)
-      return delta_status_make(MALFORMED, "its int32_data holds %" PRId32 ", which is no %s", value, delta_dtype_name(dtype));
+    if (!fits) return delta_status_make(MALFORMED, "its int32_data holds %" PRId32 ", which is no %s", value, delta_dtype_name(dtype));
   }
   return DELTA_OK;
 }

@@ -39,15 +39,15 @@ typedef struct delta_external_file {
 // What tensors are read with.
 typedef struct delta_tensor_context {
   delta_allocator_t allocator;
-  delta_region_t *region;      // Borrowed; gets what the tensors own.
-  const delta_file_t *file;    // Borrowed; the model file.
+  delta_region_t *region;   // Borrowed; gets what the tensors own.
+  const delta_file_t *file; // Borrowed; the model file.
   delta_external_place_t place;
   delta_map_t file_by_location;
   DELTA_ARRAY(delta_external_file_t) files;
 } delta_tensor_context_t;
 
-void delta_tensor_context_init(delta_tensor_context_t *context, delta_allocator_t allocator, delta_region_t *region, const delta_file_t *file,
-                               const delta_external_place_t *place);
+void delta_tensor_context_init(delta_tensor_context_t *context, delta_allocator_t allocator, delta_region_t *region,
+                               const delta_file_t *file, const delta_external_place_t *place);
 void delta_tensor_context_deinit(delta_tensor_context_t *context); // Safe on a zeroed struct.
 
 // Reads a tensor. `always_inline` decodes also a large one (not external ones). MALFORMED and UNSUPPORTED say what is wrong; the caller puts the

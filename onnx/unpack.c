@@ -305,17 +305,16 @@ static delta_status_t copy_opsets(unpacker_t *unpacker, Onnx__OperatorSetIdProto
 static delta_status_t copy_defaults(unpacker_t *unpacker, const Onnx__FunctionProto *message, delta_draft_function_t *function) {
   const ProtobufCMessage *base = &message->base;
   if (base->n_unknown_fields == 0) return DELTA_OK;
-  ProtobufCAllocator allocator = {.alloc = unpacker->messages.allocate,
-                                  .free = unpacker->messages.release,
-                                  .allocator_data = unpacker->messages.self};
+  ProtobufCAllocator allocator = {
+      .alloc = unpacker->messages.allocate, .free = unpacker->messages.release, .allocator_data = unpacker->messages.self};
   if (base->n_unknown_fields > MAX_ATTRIBUTES)
     return delta_status_make(MALFORMED, "it has more than %d attributes with defaults", MAX_ATTRIBUTES);
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(unpacker->region, base->n_unknown_fields, &function->defaults));
   for (unsigned i = 0; i < base->n_unknown_fields; ++i) {
     const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
     if (field->tag != DELTA_SKELETON_ATTRIBUTE_PROTO_FIELD || field->len < DELTA_SKELETON_LENGTH_BYTES) continue;
-    Onnx__AttributeProto *attribute = onnx__attribute_proto__unpack(&allocator, field->len - DELTA_SKELETON_LENGTH_BYTES,
-                                                                    field->data + DELTA_SKELETON_LENGTH_BYTES);
+    Onnx__AttributeProto *attribute =
+        onnx__attribute_proto__unpack(&allocator, field->len - DELTA_SKELETON_LENGTH_BYTES, field->data + DELTA_SKELETON_LENGTH_BYTES);
     if (!attribute) return delta_status_make(OUT_OF_MEMORY, "no memory to unpack the default of an attribute");
     delta_status_t status = copy_attribute(unpacker, attribute, &function->defaults[function->default_count]);
     onnx__attribute_proto__free_unpacked(attribute, &allocator);
@@ -450,11 +449,11 @@ delta_status_t delta_unpack_model(delta_tensor_context_t *context, size_t limit_
   model = onnx__model_proto__unpack(&allocator, skeleton.count, skeleton.items);
   // The skeleton is well formed, so only memory can have been missing.
   if (!model)
-    DELTA_GOTO_IF_ERROR(status,
-                        delta_status_make(OUT_OF_MEMORY,
-                                          "unpacking the file (%zu bytes without its weights) needs more than %zu bytes of memory",
-                                          skeleton.count, capped.limit_bytes),
-                        cleanup);
+    DELTA_GOTO_IF_ERROR(
+        status,
+        delta_status_make(OUT_OF_MEMORY, "unpacking the file (%zu bytes without its weights) needs more than %zu bytes of memory",
+                          skeleton.count, capped.limit_bytes),
+        cleanup);
   DELTA_GOTO_IF_ERROR(status, copy_model(&unpacker, model, &draft), cleanup);
   *out_draft = draft;
 
