@@ -34,6 +34,8 @@ enum {
   OPSET_VERSION = 2,
 };
 
+enum { NUMBER_BYTES = 32 }; // room for a decimal number
+
 typedef struct exporter {
   const delta_model_t *model;            // Borrowed.
   const delta_export_options_t *options; // Borrowed.
@@ -83,7 +85,7 @@ static delta_status_t holds_text(exporter_t *exporter, const delta_wire_field_t 
 
 // The key and value fields of an external_data entry.
 typedef struct entry_view {
-  bool is_location, is_offset, is_checksum;
+  bool is_location, is_offset, is_length, is_checksum;
   delta_wire_field_t value;
 } entry_view_t;
 
@@ -96,6 +98,7 @@ static delta_status_t view_entry(exporter_t *exporter, delta_wire_range_t entry,
     if (!is_message(&field, ENTRY_KEY)) continue;
     DELTA_RETURN_IF_ERROR(holds_text(exporter, &field, "location", &view.is_location));
     DELTA_RETURN_IF_ERROR(holds_text(exporter, &field, "offset", &view.is_offset));
+    DELTA_RETURN_IF_ERROR(holds_text(exporter, &field, "length", &view.is_length));
     DELTA_RETURN_IF_ERROR(holds_text(exporter, &field, "checksum", &view.is_checksum));
   }
   *out_view = view;
@@ -124,27 +127,38 @@ static delta_status_t replace_entry_value(exporter_t *exporter, const delta_wire
   return delta_edits_resize(&exporter->edits, entry, inner_growth, growth);
 }
 
-// A tensor of the model that moved to another offset and had none written in the file gets an entry for it.
-static delta_status_t insert_offset(exporter_t *exporter, uint64_t place, const char *offset, int64_t *growth) {
-  uint8_t entry[64] = {ENTRY_KEY << 3 | DELTA_WIRE_LENGTH, 6, 'o', 'f', 'f', 's', 'e', 't', ENTRY_VALUE << 3 | DELTA_WIRE_LENGTH};
-  size_t length = strlen(offset);
-  entry[9] = (uint8_t)length;
-  memcpy(entry + 10, offset, length);
-  return delta_edits_replace_field(&exporter->edits, (delta_wire_range_t){place, place}, TENSOR_EXTERNAL_DATA, entry, 10 + length, growth);
+// Adds an external_data entry at the end of a tensor.
+static delta_status_t insert_entry(exporter_t *exporter, uint64_t place, const char *key, uint64_t value, int64_t *growth) {
+  char number[NUMBER_BYTES];
+  uint8_t entry[2 * NUMBER_BYTES];
+  snprintf(number, sizeof number, "%" PRIu64, value);
+  size_t count = 0;
+  const char *texts[] = {key, number};
+  for (uint32_t i = 0; i < 2; ++i) {
+    size_t length = strlen(texts[i]);
+    entry[count++] = (uint8_t)((ENTRY_KEY + i) << 3 | DELTA_WIRE_LENGTH);
+    entry[count++] = (uint8_t)length;
+    memcpy(entry + count, texts[i], length);
+    count += length;
+  }
+  return delta_edits_replace_field(&exporter->edits, (delta_wire_range_t){place, place}, TENSOR_EXTERNAL_DATA, entry, count, growth);
 }
 
-// Points an external tensor to the new data file. `place` is NULL for an attribute: its offset stays.
-static delta_status_t edit_external(exporter_t *exporter, delta_wire_range_t tensor, const delta_export_place_t *place, uint64_t old_offset,
-                                    int64_t *growth) {
-  bool moves = place && place->offset_bytes != old_offset, has_offset = false;
-  char offset[32];
+// Points an external tensor to the new data file. `place` is NULL for an attribute: its offset stays. Readers take a missing length as the rest
+// of the file, which may have grown, so an initializer always gets one.
+static delta_status_t edit_external(exporter_t *exporter, delta_wire_range_t range, const delta_export_place_t *place,
+                                    const delta_model_tensor_t *tensor, int64_t *growth) {
+  bool moves = place && place->offset_bytes != tensor->offset_bytes, has_offset = false, has_length = false;
+  char offset[NUMBER_BYTES];
   snprintf(offset, sizeof offset, "%" PRIu64, moves ? place->offset_bytes : 0);
-  for (uint64_t position = tensor.begin; position < tensor.end;) {
+  for (uint64_t position = range.begin; position < range.end;) {
     delta_wire_field_t field = {0};
     entry_view_t view = {0};
-    DELTA_RETURN_IF_ERROR(delta_wire_next(exporter->source, &position, tensor.end, &field));
+    DELTA_RETURN_IF_ERROR(delta_wire_next(exporter->source, &position, range.end, &field));
     if (!is_message(&field, TENSOR_EXTERNAL_DATA)) continue;
     DELTA_RETURN_IF_ERROR(view_entry(exporter, field.payload, &view));
+    has_length |= view.is_length;
+    has_offset |= view.is_offset;
     if (view.is_checksum && place && place->is_replaced) {
       DELTA_RETURN_IF_ERROR(delta_edits_replace(&exporter->edits, (delta_wire_range_t){field.begin, field.end}, NULL, 0, growth));
     } else if (view.is_location) {
@@ -153,11 +167,12 @@ static delta_status_t edit_external(exporter_t *exporter, delta_wire_range_t ten
       const char *location = new_location(exporter, old);
       if (location) DELTA_RETURN_IF_ERROR(replace_entry_value(exporter, &field, &view, location, growth));
     } else if (view.is_offset && moves) {
-      has_offset = true;
       DELTA_RETURN_IF_ERROR(replace_entry_value(exporter, &field, &view, offset, growth));
     }
   }
-  return moves && !has_offset ? insert_offset(exporter, tensor.end, offset, growth) : DELTA_OK;
+  if (moves && !has_offset) DELTA_RETURN_IF_ERROR(insert_entry(exporter, range.end, "offset", place->offset_bytes, growth));
+  if (place && !has_length) DELTA_RETURN_IF_ERROR(insert_entry(exporter, range.end, "length", tensor->size_bytes, growth));
+  return DELTA_OK;
 }
 
 // -- Initializers ------------------------------------------------------------------------------------------------------------------------
@@ -209,8 +224,7 @@ static delta_status_t edit_typed_data(exporter_t *exporter, delta_wire_range_t r
 
 static delta_status_t edit_tensor_content(exporter_t *exporter, delta_wire_range_t range, uint32_t index, int64_t *growth) {
   const delta_model_tensor_t *tensor = &exporter->model->initializers[index];
-  if (tensor->storage == DELTA_STORAGE_EXTERNAL)
-    return edit_external(exporter, range, &exporter->external.places[index], tensor->offset_bytes, growth);
+  if (tensor->storage == DELTA_STORAGE_EXTERNAL) return edit_external(exporter, range, &exporter->external.places[index], tensor, growth);
   if (tensor->size_bytes == 0) return DELTA_OK;
   delta_wire_field_t data = {0};
   bool is_plain = false;
@@ -232,7 +246,7 @@ static delta_status_t edit_initializer(exporter_t *exporter, const delta_wire_fi
 static delta_status_t edit_attribute_field(exporter_t *exporter, const delta_wire_field_t *field, int64_t *growth) {
   if (!is_message(field, ATTRIBUTE_TENSOR)) return DELTA_OK;
   int64_t inner_growth = 0;
-  DELTA_RETURN_IF_ERROR(edit_external(exporter, field->payload, NULL, 0, &inner_growth));
+  DELTA_RETURN_IF_ERROR(edit_external(exporter, field->payload, NULL, NULL, &inner_growth));
   return delta_edits_resize(&exporter->edits, field, inner_growth, growth);
 }
 
