@@ -3,6 +3,7 @@
 #define DELTA_PLANS_PLAN_H_
 
 #include "onnx/build.h"
+#include "base/text.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -34,6 +35,9 @@ typedef struct delta_plan_numerics {
 } delta_plan_numerics_t;
 
 typedef struct delta_plan_totals {
+  uint64_t node_count; // of the train program's graph
+  int64_t trainable_parameters;
+  uint32_t trainable_tensors;
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
   uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers
@@ -52,6 +56,7 @@ typedef struct delta_plan {
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
   uint32_t levers;
   double learning_rate; // the default rate of a run
+  int64_t accumulate;   // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;
