@@ -55,6 +55,8 @@ delta_tensor_id_t delta_lower_fail(delta_lower_t *lower, delta_status_code_t cod
 void delta_lower_bind_statistic(delta_lower_t *lower, uint32_t input, delta_tensor_id_t next);
 // The random stream inputs, made on first use, and a stream number for this node (stable across programs: the node's index).
 void delta_lower_random(delta_lower_t *lower, delta_tensor_id_t *out_seed, delta_tensor_id_t *out_draw, uint64_t *out_stream);
+// Called by nodes that draw in other programs only (dropout in evaluation): makes the state, so that all programs have the same list of states.
+void delta_lower_may_draw(delta_lower_t *lower);
 
 typedef struct delta_op_info {
   const char *domain;
