@@ -1,0 +1,35 @@
+# The compiler's flags, the same for every file of the project.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+add_compile_options(-Wall -Wextra)
+if(DELTA_WERROR)
+  add_compile_options(-Werror)
+endif()
+# Contraction to fused multiply-add would make results depend on the compiler and on the instruction set.
+# Growable arrays and typed allocation pass pointers to typed pointers as void **.
+add_compile_options(-ffp-contract=off -fno-strict-aliasing)
+add_compile_definitions(_GNU_SOURCE)
+
+if(DELTA_SANITIZE)
+  add_compile_options(-fsanitize=${DELTA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${DELTA_SANITIZE})
+endif()
+if(DELTA_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "DELTA_FUZZ needs clang; configure with -DCMAKE_C_COMPILER=clang")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+if(NOT CMAKE_C_COMPILER_LAUNCHER)
+  find_program(DELTA_CCACHE ccache)
+  if(DELTA_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER ${DELTA_CCACHE})
+  endif()
+endif()

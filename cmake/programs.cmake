@@ -1,0 +1,16 @@
+# deltaplan and deltarun: each its main file and what the two share in cli/.
+file(GLOB delta_cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
+set(delta_cli_mains ${PROJECT_SOURCE_DIR}/cli/deltaplan.c ${PROJECT_SOURCE_DIR}/cli/deltarun.c)
+set(delta_cli_common ${delta_cli_sources})
+list(REMOVE_ITEM delta_cli_common ${delta_cli_mains})
+
+set(delta_programs)
+foreach(main ${delta_cli_mains})
+  if(main IN_LIST delta_cli_sources)
+    get_filename_component(program ${main} NAME_WE)
+    add_executable(${program} ${main} ${delta_cli_common})
+    target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${program} PRIVATE delta_static)
+    list(APPEND delta_programs ${program})
+  endif()
+endforeach()

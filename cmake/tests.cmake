@@ -1,0 +1,32 @@
+# Tests: every tests/**/test_*.c is one Criterion program; every tests/**/run_*.c a plain one that walks a collection.
+pkg_check_modules(CRITERION REQUIRED IMPORTED_TARGET criterion)
+file(GLOB_RECURSE delta_test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+file(GLOB_RECURSE delta_runner_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/run_*.c)
+file(GLOB delta_support_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.c)
+set(delta_default_shared ${PROJECT_SOURCE_DIR}/../shared)
+
+function(delta_test_settings target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(${target} PRIVATE DELTA_DEFAULT_SHARED="${delta_default_shared}" DELTA_SOURCE_FOLDER="${PROJECT_SOURCE_DIR}"
+                                               DELTA_BINARY_FOLDER="${PROJECT_BINARY_DIR}")
+endfunction()
+
+set(delta_support)
+if(delta_support_sources)
+  add_library(delta_test_support STATIC ${delta_support_sources})
+  delta_test_settings(delta_test_support)
+  target_link_libraries(delta_test_support PUBLIC delta_static PkgConfig::CRITERION)
+  set(delta_support delta_test_support)
+endif()
+
+foreach(source ${delta_test_sources} ${delta_runner_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  delta_test_settings(${name})
+  target_link_libraries(${name} PRIVATE ${delta_support} delta_static Threads::Threads m)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(source IN_LIST delta_test_sources)
+    target_link_libraries(${name} PRIVATE PkgConfig::CRITERION)
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+endforeach()

@@ -1,0 +1,89 @@
+// Planning: from an ONNX model to a plan, and plans as files. What `deltaplan` does.
+#ifndef DELTA_PLAN_H_
+#define DELTA_PLAN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <delta/allocator.h>
+#include <delta/log.h>
+#include <delta/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct delta_plan delta_plan_t;
+
+// A dimension of the model given a size: `--dim NAME=N`.
+typedef struct delta_dim {
+  const char *name;
+  int64_t size;
+} delta_dim_t;
+
+// What to plan. Initialize with delta_plan_options_init, then set what differs. Strings and lists are borrowed during the call. The words are those of
+// `deltaplan --help`, which has the meaning of each.
+typedef struct delta_plan_options {
+  size_t struct_size; // set by delta_plan_options_init
+  const char *model_path;
+  const char *external_data; // folder, or NULL
+  const char *device;        // "cpu"
+  const char *policy;        // "none" or "eager"
+  const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
+  int64_t batch;             // 0: the model's own
+  const delta_dim_t *dims;
+  size_t dim_count;
+  const char *loss;      // "cross_entropy", "mse:OUTPUT", "output:NAME"; NULL: the model is only evaluated if it has no loss: an error
+  int64_t class_axis;    // 1
+  int64_t ignore_index;  // -100
+  const char *optimizer; // "sgd"
+  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon; // negative: the optimizer's default
+  int nesterov;
+  double clip_gradient_norm; // 0: off
+  int64_t accumulate;        // micro-steps per update; 1: plain training
+  const char *const *freeze;
+  size_t freeze_count;
+  const char *const *train;
+  size_t train_count;
+  const char *batchnorm; // "as-exported", "train", "freeze"
+  int batchnorm_unbiased;
+  int32_t threads; // 0: as many as the process may use
+  delta_log_sink_t log;
+} delta_plan_options_t;
+
+DELTA_API void delta_plan_options_init(delta_plan_options_t *options);
+
+// Plans a model. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary, when given, has the sizes.
+typedef struct delta_plan_summary delta_plan_summary_t;
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator,
+                                                          delta_plan_t **out_plan, delta_plan_summary_t *out_summary);
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_t allocator, delta_plan_t **out_plan);
+// Written aside and renamed.
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
+DELTA_API void delta_plan_free(delta_plan_t *plan);
+
+// The numbers of a plan; names as in `deltaplan --json`. Sizes in bytes.
+struct delta_plan_summary {
+  size_t struct_size; // set by the caller
+  const char *policy; // borrowed from the plan; NULL when there is none
+  char numerics_id[17];
+  uint64_t nodes; // of the train program's graph
+  int64_t batch;
+  int64_t trainable_parameters;
+  uint32_t trainable_tensors;
+  uint64_t budget_bytes; // UINT64_MAX: unlimited
+  uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
+  uint64_t swapped_bytes;
+  uint32_t swapped_tensors, recomputed_nodes;
+  double step_seconds, unlimited_step_seconds, recompute_seconds, stall_seconds, lower_bound_seconds, planning_seconds, profiling_seconds;
+  uint64_t memory_parameters_bytes, memory_gradients_bytes, memory_optimizer_bytes, memory_activations_bytes, memory_workspace_bytes,
+      memory_inputs_bytes,
+      memory_other_bytes; // at the peak
+};
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // DELTA_PLAN_H_

@@ -1,0 +1,114 @@
+// Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and write
+// parameters, export.
+//
+// A session belongs to one thread at a time; different sessions are independent.
+#ifndef DELTA_SESSION_H_
+#define DELTA_SESSION_H_
+
+#include <delta/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct delta_session delta_session_t;
+
+// What one run executes.
+typedef enum delta_program {
+  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update
+  DELTA_PROGRAM_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
+  DELTA_PROGRAM_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
+  DELTA_PROGRAM_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
+} delta_program_t;
+
+typedef struct delta_session_options {
+  size_t struct_size;       // set by delta_session_options_init
+  const delta_plan_t *plan; // Borrowed; outlives the session.
+  const char *plan_path;    // the model is looked for beside it; may be NULL when model_path is given
+  const char *model_path;   // NULL: the plan's model file beside the plan
+  const char *external_data;
+  uint64_t seed;    // of dropout
+  int verify_arena; // guard pages around the arena and dead bytes poisoned: slow, for tests
+  delta_log_sink_t log;
+} delta_session_options_t;
+DELTA_API void delta_session_options_init(delta_session_options_t *options);
+
+// Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule, commits the arena, reads the weights into it.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
+                                                             delta_session_t **out_session);
+DELTA_API void delta_session_destroy(delta_session_t *session);
+
+// One input array. `data` has `rows` samples of the input's element type, row-major; borrowed during the run.
+typedef struct delta_feed {
+  const char *name; // the model's input, or "label"
+  const void *data;
+  size_t size_bytes;
+} delta_feed_t;
+
+typedef struct delta_batch {
+  int64_t rows; // samples; a count the plan does not have is planned on first use and kept
+  const delta_feed_t *feeds;
+  size_t feed_count;
+  // Alternative to feeds: fills an input in place. Called once per input (a second time only to find the source of a NaN).
+  delta_status_t (*fill)(void *self, const char *name, void *buffer, size_t size_bytes);
+  void *self; // Borrowed.
+} delta_batch_t;
+
+typedef struct delta_run_report {
+  size_t struct_size;   // set by the caller
+  double loss;          // mean over the batch's labels
+  double label_count;   // labels (or elements) behind the mean
+  double correct;       // EVALUATE with class labels; else -1
+  double gradient_norm; // when clipping; else -1
+  double seconds;
+  double stall_seconds;
+  uint64_t arena_peak_bytes; // committed bytes of the arena
+} delta_run_report_t;
+
+// Runs one program. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_program_t program, const delta_batch_t *batch,
+                                                          double learning_rate, delta_run_report_t *out_report);
+
+// An input of the programs: what a data reader must supply.
+typedef struct delta_input_info {
+  const char *name;
+  const char *dtype; // "float32"
+  int rank;
+  int64_t dims[8];          // with the planned batch first
+  int64_t minimum, maximum; // legal values of integers, half open; equal: unknown
+  int has_ignore;
+  int64_t ignore_value;
+} delta_input_info_t;
+DELTA_API size_t delta_session_input_count(const delta_session_t *session);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
+
+// Whether evaluation counts correct labels.
+DELTA_API int delta_session_has_accuracy(const delta_session_t *session);
+
+// States: parameters, running statistics, optimizer moments. Size and type by name; NOT_FOUND otherwise.
+DELTA_API size_t delta_session_state_count(const delta_session_t *session);
+typedef struct delta_state_info {
+  const char *name;
+  const char *kind; // "parameter", "statistic", "optimizer", ...
+  const char *dtype;
+  int rank;
+  int64_t dims[8];
+  size_t size_bytes;
+} delta_state_info_t;
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_state(const delta_session_t *session, size_t index, delta_state_info_t *out_info);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
+                                                            size_t size_bytes);
+
+// An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not NULL and large enough.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
+                                                                  size_t capacity_bytes, size_t *out_size_bytes);
+
+// Writes the trained model: for inference, or in the form it was given.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // DELTA_SESSION_H_

@@ -1,0 +1,99 @@
+// Planner: from a problem to a schedule under a budget. Pure: no device, no file, no clock but the deadline callback.
+#ifndef DELTA_PLANNER_PLANNER_H_
+#define DELTA_PLANNER_PLANNER_H_
+
+#include "plans/schedule.h"
+
+// Policies: one row each. X(identifier, name, available now, help). All end in the same expand, simulate and layout.
+#define DELTA_POLICIES(X)                                                                                             \
+  X(NONE, "none", true, "no swap, no recompute: our order and in-place reuse")                                        \
+  X(EAGER, "eager", true, "what an eager framework holds: levers off, program order, all gradients until the update") \
+  X(DELTA, "delta", false, "Delta's own search")                                                                      \
+  X(SWAP, "swap", false, "Delta's search without recompute")                                                          \
+  X(RECOMPUTE, "recompute", false, "Delta's search without swap")                                                     \
+  X(CHEN, "chen", false, "square-root checkpoints")                                                                   \
+  X(CHECKMATE, "checkmate", false, "optimal recompute by integer programming")                                        \
+  X(DTR, "dtr", false, "dynamic tensor rematerialization")                                                            \
+  X(SUPERNEURONS, "superneurons", false, "cost-aware recompute and swap of convolutions")                             \
+  X(VDNN, "vdnn", false, "swap of layer inputs")                                                                      \
+  X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
+  X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
+  X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
+  X(DELTA_RELEASED, "delta-released", false, "DELTA as its authors released it")                                      \
+  X(DELTA_FIXED, "delta-fixed", false, "DELTA with its unit mistake corrected and copies on their lanes")
+typedef enum delta_policy {
+#define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
+  DELTA_POLICIES(DELTA_POLICY_ENUM)
+#undef DELTA_POLICY_ENUM
+      DELTA_POLICY_COUNT
+} delta_policy_t;
+
+typedef struct delta_policy_info {
+  const char *name;
+  bool available;
+  const char *help;
+} delta_policy_info_t;
+const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
+// INVALID_ARGUMENT lists the names that are available.
+DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
+
+// What becomes of a tensor in the time between two uses.
+#define DELTA_ACTIONS(X) X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop")
+typedef enum delta_action {
+#define DELTA_ACTION_ENUM(id, name) DELTA_ACTION_##id,
+  DELTA_ACTIONS(DELTA_ACTION_ENUM)
+#undef DELTA_ACTION_ENUM
+} delta_action_t;
+
+// Base order of a program's steps: each entry is a problem step.
+typedef struct delta_order {
+  uint32_t *steps; // Owned; step_count entries.
+  uint32_t step_count;
+  delta_allocator_t allocator;
+} delta_order_t;
+void delta_order_deinit(delta_order_t *order);
+// early_update: a step that writes a state runs as soon as its inputs are final and all other readers of the state have run; else all of them run last, in order.
+// Other steps keep their order, except that constants and fills (steps without inputs) run right before their first reader.
+DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,
+                                               delta_order_t *out_order);
+
+// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, absent gaps keep.
+typedef struct delta_decision {
+  uint32_t tensor;
+  uint32_t use;
+  delta_action_t action;
+} delta_decision_t;
+typedef struct delta_decisions {
+  delta_decision_t *items; // sorted by tensor, use
+  size_t count;
+} delta_decisions_t;
+
+// Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak. No addresses, no times.
+// UNSUPPORTED for actions that are not available in this version, naming action and tensor.
+DELTA_MUST_USE delta_status_t delta_expand(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
+                                           delta_allocator_t allocator, delta_schedule_t **out_schedule);
+// Fills start and end of every step, step_seconds, stall_seconds: three lanes, bandwidths of the problem.
+DELTA_MUST_USE delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
+// Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
+DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
+
+typedef struct delta_planner_options {
+  delta_policy_t policy;
+  bool early_update;
+  uint64_t evaluation_limit; // search effort; 0: the policy's default
+  bool (*is_past_deadline)(void *self);
+  void *self; // Borrowed.
+} delta_planner_options_t;
+
+typedef struct delta_planner_result {
+  delta_schedule_t *schedule;    // Owned by the caller.
+  uint64_t minimum_budget_bytes; // smallest arena (without states) for which this policy has a plan
+  uint32_t minimum_step;         // problem step that sets it
+  double lower_bound_seconds;
+} delta_planner_result_t;
+
+// Plans one program. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
+DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,
+                                                delta_allocator_t allocator, delta_planner_result_t *out_result);
+
+#endif // DELTA_PLANNER_PLANNER_H_

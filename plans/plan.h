@@ -1,0 +1,79 @@
+// Plan: programs over one state area, and what is needed to build and check them again. Written as JSON (docs/plan-format.md); untrusted when read.
+#ifndef DELTA_PLANS_PLAN_H_
+#define DELTA_PLANS_PLAN_H_
+
+#include "onnx/build.h"
+#include "plans/schedule.h"
+
+enum { DELTA_PLAN_VERSION = 1 };
+
+// A state's place in the state area, by name.
+typedef struct delta_plan_state {
+  const char *name;
+  delta_state_kind_t kind;
+  delta_dtype_t dtype;
+  delta_shape_t shape;
+  size_t offset_bytes; // from the start of the arena; the state area comes first
+  size_t size_bytes;   // aligned
+} delta_plan_state_t;
+
+typedef struct delta_plan_program {
+  delta_program_kind_t kind;
+  int64_t batch;              // 0 for APPLY
+  char graph_hash[65];        // of the graph it was planned for
+  delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
+} delta_plan_program_t;
+
+// Everything that the arithmetic depends on, as chosen before the budget: hashed into numerics_id.
+typedef struct delta_plan_numerics {
+  const char *device; // "cpu"
+  int32_t threads;
+  const char *instruction_set;
+  const char *libraries; // "onednn 2.6.3"
+  char id[17];           // numerics_id: 16 hexadecimal digits
+} delta_plan_numerics_t;
+
+typedef struct delta_plan_totals {
+  uint64_t budget_bytes; // UINT64_MAX: unlimited
+  uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
+  uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers
+  uint64_t state_bytes;
+  uint64_t unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes;
+  double step_seconds, unlimited_step_seconds, lower_bound_seconds, planning_seconds, profiling_seconds;
+  uint64_t memory_bytes[DELTA_CLASS_COUNT]; // of the train program, at its peak
+} delta_plan_totals_t;
+
+typedef struct delta_plan {
+  delta_allocator_t allocator;
+  delta_region_t region;  // Owns strings and lists.
+  const char *model_file; // file name without folder: looked for beside the plan
+  char model_sha256[65];
+  const char *policy;
+  delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
+  uint32_t levers;
+  double learning_rate; // the default rate of a run
+  delta_plan_numerics_t numerics;
+  delta_plan_state_t *states;
+  uint32_t state_count;
+  delta_plan_program_t *programs;
+  uint32_t program_count;
+  delta_plan_totals_t totals;
+} delta_plan_t;
+
+void delta_plan_free(delta_plan_t *plan); // NULL is fine.
+
+// Text of a plan; equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
+DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);
+// Reads and checks everything that can be checked without the model: ranges, indices, orders of lists. MALFORMED names the place in the file.
+DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
+                                                   delta_plan_t **out_plan);
+DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
+DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_t allocator, delta_plan_t **out_plan);
+
+// The program of a kind and batch, or NULL.
+const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
+
+// Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
+DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
+
+#endif // DELTA_PLANS_PLAN_H_

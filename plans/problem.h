@@ -1,0 +1,103 @@
+// Problem: what a planner is asked. Steps in a legal order with their costs, tensors with their bytes, lanes with bandwidths, a budget. It knows no ONNX and no device.
+//
+// A problem tensor is a storage: views are resolved before. A problem is immutable while it is planned and may be shared by threads.
+#ifndef DELTA_PLANS_PROBLEM_H_
+#define DELTA_PLANS_PROBLEM_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/region.h"
+
+#define DELTA_PROBLEM_NONE UINT32_MAX
+
+enum {
+  DELTA_TENSOR_STATE = 1 << 0,  // outlives the program: its bytes are at a fixed address of the state area
+  DELTA_TENSOR_INPUT = 1 << 1,  // holds its value before the first step
+  DELTA_TENSOR_OUTPUT = 1 << 2, // needed after the last step
+};
+
+// X(identifier, name): what a tensor is, for reports of memory by kind.
+#define DELTA_TENSOR_CLASSES(X)                                                                                                         \
+  X(PARAMETERS, "parameters")                                                                                                           \
+  X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer_state") X(ACTIVATIONS, "activations") X(WORKSPACE, "workspace") X(INPUTS, "inputs") \
+      X(OTHER, "other")
+typedef enum delta_tensor_class {
+#define DELTA_CLASS_ENUM(id, name) DELTA_CLASS_##id,
+  DELTA_TENSOR_CLASSES(DELTA_CLASS_ENUM)
+#undef DELTA_CLASS_ENUM
+      DELTA_CLASS_COUNT
+} delta_tensor_class_t;
+
+typedef struct delta_problem_tensor {
+  const char *name;
+  size_t size_bytes; // aligned; what the budget counts
+  uint32_t flags;
+  delta_tensor_class_t kind;
+  // For a state's new value: the state tensor whose bytes it takes. The tensor has no buffer of its own; its producer writes the state.
+  uint32_t becomes_state;
+} delta_problem_tensor_t;
+
+enum {
+  DELTA_STEP_PURE = 1 << 0,   // may run again with the same result
+  DELTA_STEP_UPDATE = 1 << 1, // writes a state: every other reader of the state's old value runs before it
+};
+
+typedef struct delta_inplace_pair {
+  uint32_t input, output; // problem tensors: the output may take the input's bytes if the input dies here
+} delta_inplace_pair_t;
+
+typedef struct delta_problem_step {
+  const char *name;
+  uint32_t node; // of the graph the problem was made from; DELTA_PROBLEM_NONE for others
+  double seconds;
+  size_t workspace_bytes; // aligned
+  uint32_t flags;
+  uint32_t *inputs; // problem tensors, each once
+  uint32_t input_count;
+  uint32_t *outputs;
+  uint32_t output_count;
+  delta_inplace_pair_t *inplace; // in order of preference
+  uint32_t inplace_count;
+} delta_problem_step_t;
+
+typedef struct delta_problem {
+  delta_allocator_t allocator;
+  delta_region_t region; // Owns all lists and names.
+  delta_problem_tensor_t *tensors;
+  uint32_t tensor_count;
+  delta_problem_step_t *steps;
+  uint32_t step_count;
+  size_t alignment_bytes;          // of buffers
+  uint64_t budget_bytes;           // UINT64_MAX: unlimited
+  uint64_t host_budget_bytes;      // below the arena; UINT64_MAX: unlimited
+  double offload_bytes_per_second; // device to host
+  double prefetch_bytes_per_second;
+  double shared_bytes_per_second; // both directions together; 0: independent
+} delta_problem_t;
+
+DELTA_MUST_USE delta_status_t delta_problem_create(delta_allocator_t allocator, delta_problem_t **out_problem);
+void delta_problem_free(delta_problem_t *problem); // NULL is fine.
+
+// Checks indices, order (every input is an INPUT, a STATE or produced before), single producers, in-place pairs and sums without overflow.
+DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem);
+
+// Cost of running one graph node, from select.
+typedef struct delta_node_cost {
+  double seconds;
+  size_t workspace_bytes;
+} delta_node_cost_t;
+
+struct delta_graph;
+typedef struct delta_problem_graph_options {
+  const delta_node_cost_t *costs; // one per node
+  size_t alignment_bytes;         // 64 on a CPU
+  bool inplace;                   // offer in-place pairs
+} delta_problem_graph_options_t;
+// Makes the problem of a graph: views vanish into storages (tensor_of_storage[i] for graph tensor i: the problem tensor that holds its bytes, or DELTA_PROBLEM_NONE; the
+// list has one entry per graph tensor and lives in the problem's region). Budget unlimited, bandwidths 0.
+DELTA_MUST_USE delta_status_t delta_problem_from_graph(const struct delta_graph *graph, const delta_problem_graph_options_t *options,
+                                                       delta_allocator_t allocator, delta_problem_t **out_problem,
+                                                       const uint32_t **out_tensor_of_storage);
+
+#endif // DELTA_PLANS_PROBLEM_H_

@@ -1,0 +1,59 @@
+// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing is allocated while it runs.
+#ifndef DELTA_RUNTIME_EXECUTOR_H_
+#define DELTA_RUNTIME_EXECUTOR_H_
+
+#include "plans/plan.h"
+#include "runtime/device.h"
+#include "runtime/select.h"
+
+typedef struct delta_executor delta_executor_t;
+
+// What happens at each step, for traces, profiles and tests.
+typedef struct delta_step_event {
+  uint32_t step; // of the schedule
+  const delta_schedule_step_t *schedule_step;
+  const delta_node_t *node;          // RUN
+  double start_seconds, end_seconds; // on a monotonic clock
+} delta_step_event_t;
+
+typedef struct delta_executor_options {
+  delta_device_t *device; // Borrowed, as all pointers here; they outlive the executor.
+  const delta_graph_t *graph;
+  const delta_problem_t *problem;
+  const uint32_t *tensor_of_storage; // of delta_problem_from_graph
+  const delta_selection_t *selection;
+  const delta_schedule_t *schedule; // verified
+  const delta_plan_t *plan;         // for the places of states
+  delta_arena_t *arena;
+  size_t state_bytes; // where the program's own bytes begin in the arena
+  bool poison;        // fill dead bytes with a pattern after each step (tests; host-addressable devices)
+  void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
+  void *self;
+} delta_executor_options_t;
+
+DELTA_MUST_USE delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
+                                                    delta_executor_t **out_executor);
+void delta_executor_destroy(delta_executor_t *executor); // NULL is fine.
+
+// Where input `index` (of graph->inputs) is to be written before a run.
+void *delta_executor_input(delta_executor_t *executor, uint32_t index);
+// Where output `index` (of graph->outputs) stands after a run, until the next one.
+const void *delta_executor_output(const delta_executor_t *executor, uint32_t index);
+
+typedef struct delta_run_options {
+  // Stops before the next step once this output (a float scalar) has been computed and is not finite; DELTA_INDEX_NONE: none.
+  uint32_t finite_output;
+  bool check_values; // look at every float result; stop at the first that is not finite
+} delta_run_options_t;
+
+typedef struct delta_run_result {
+  bool stopped; // at `step`, by one of the checks
+  uint32_t step;
+  const char *node_name; // of that step
+  uint32_t updates_done; // states already changed when it stopped
+} delta_run_result_t;
+
+DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options,
+                                                 delta_run_result_t *out_result);
+
+#endif // DELTA_RUNTIME_EXECUTOR_H_

@@ -1,0 +1,24 @@
+// Select: which kernel runs each node. Depends on graph, device and thread count, never on the budget; what it chooses is named by the numerics_id.
+#ifndef DELTA_RUNTIME_SELECT_H_
+#define DELTA_RUNTIME_SELECT_H_
+
+#include "runtime/device.h"
+
+typedef struct delta_selection {
+  delta_allocator_t allocator;
+  uint32_t *ranks;          // Owned; per graph node: rank of the offer that runs it (0 for views)
+  delta_node_cost_t *costs; // Owned; per graph node
+  uint32_t node_count;
+} delta_selection_t;
+
+// The first offer that does not refuse. UNSUPPORTED lists a node's offers and why each refused. Costs are estimates from bytes and arithmetic until profiles exist.
+DELTA_MUST_USE delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, delta_allocator_t allocator,
+                                           delta_selection_t **out_selection);
+void delta_selection_free(delta_selection_t *selection); // NULL is fine.
+
+// Adds kernel names, shapes and types of all nodes to a hash: the graph's part of a numerics_id.
+struct delta_sha256;
+DELTA_MUST_USE delta_status_t delta_selection_hash(delta_device_t *device, const delta_graph_t *graph, const delta_selection_t *selection,
+                                                   struct delta_sha256 *hash);
+
+#endif // DELTA_RUNTIME_SELECT_H_
