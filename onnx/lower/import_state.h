@@ -14,8 +14,8 @@ typedef struct delta_import_state {
   uint32_t *uses;             // by value index: inputs of live nodes and graph outputs that name it
   bool *live;                 // by node index: whether an output of the graph depends on it
   const delta_op_info_t **rows; // by node index: the table row of a live node
-  delta_tensor_id_t seed; // NONE until a node draws
-  delta_tensor_id_t draw; // NONE until a node may draw
+  delta_tensor_id_t seed;       // NONE until a node draws
+  delta_tensor_id_t draw;       // NONE until a node may draw
 } delta_import_state_t;
 
 // dims.c: the fixed shape of every input of the model, shapes[k] for model->inputs[k]. An input of a type that is no tensor keeps rank -1 when no live node

@@ -165,6 +165,51 @@ bool delta_lower_known_reals(delta_lower_t *lower, uint32_t input, double *value
   return known_values(lower, input, NULL, values, capacity, out_count);
 }
 
+bool delta_lower_axes(delta_lower_t *lower, uint32_t input, int32_t rank, uint32_t *out_mask) {
+  int64_t axes[DELTA_MAX_RANK];
+  size_t count = 0;
+  *out_mask = 0;
+  if (!delta_tensor_is_none(delta_lower_input(lower, input))) {
+    (void)delta_lower_known_ints(lower, input, axes, DELTA_MAX_RANK, &count);
+  } else {
+    count = delta_lower_ints(lower, "axes", axes, DELTA_MAX_RANK);
+  }
+  for (size_t k = 0; k < count; ++k) {
+    uint32_t bit = 1u << delta_lower_axis(lower, "an axis", axes[k], rank);
+    if (*out_mask & bit) (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "axis %lld is given twice", (long long)axes[k]);
+    *out_mask |= bit;
+  }
+  return count > 0 && delta_emit_ok(&lower->emit);
+}
+
+void delta_lower_check_indices(delta_lower_t *lower, uint32_t input, int64_t size) {
+  const delta_tensor_t *tensor = delta_emit_tensor(&lower->emit, delta_lower_required(lower, input));
+  if (tensor->data == NULL) return;
+  int64_t count = delta_shape_count(&tensor->shape);
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t index = delta_element_load_int64(tensor->data, tensor->dtype, (size_t)k);
+    if (index >= -size && index < size) continue;
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "index %lld in input %u ('%.100s') is outside a dimension of %lld",
+                           (long long)index, input, tensor->name, (long long)size);
+    return;
+  }
+}
+
+bool delta_lower_same_types(delta_lower_t *lower, uint32_t first) {
+  delta_dtype_t dtype = delta_emit_dtype(&lower->emit, delta_lower_required(lower, first));
+  for (uint32_t k = first + 1; k < lower->input_count; ++k) {
+    delta_dtype_t other = delta_emit_dtype(&lower->emit, delta_lower_required(lower, k));
+    if (!delta_emit_ok(&lower->emit)) return false;
+    if (other == dtype) continue;
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED,
+                           "input %u ('%.100s') is %s and input %u ('%.100s') is %s; they must have one type", first,
+                           delta_emit_tensor(&lower->emit, lower->inputs[first])->name, delta_dtype_name(dtype), k,
+                           delta_emit_tensor(&lower->emit, lower->inputs[k])->name, delta_dtype_name(other));
+    return false;
+  }
+  return delta_emit_ok(&lower->emit);
+}
+
 void delta_lower_bind_statistic(delta_lower_t *lower, uint32_t input, delta_tensor_id_t next) {
   if (!delta_emit_ok(&lower->emit)) return;
   const delta_tensor_t *tensor = delta_emit_tensor(&lower->emit, delta_lower_required(lower, input));
