@@ -10,8 +10,11 @@ endif()
 install(DIRECTORY include/delta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE NOTICE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# delta.pc finds its prefix from its own place, so that `cmake --install --prefix` may choose another one.
+set(delta_pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH delta_prefix_from_pc /prefix/${delta_pkgconfig_folder} /prefix)
 configure_file(cmake/delta.pc.in delta.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/delta.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/delta.pc DESTINATION ${delta_pkgconfig_folder})
 
 set(delta_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/delta)
 install(EXPORT delta-targets NAMESPACE delta:: DESTINATION ${delta_package_folder})
