@@ -7,6 +7,7 @@
 #define DELTA_ONNX_GRAPH_GRAPH_H_
 
 #include "base/array.h"
+#include "base/map.h"
 #include "onnx/graph/core_ops.h"
 
 typedef struct delta_tensor_id {
@@ -94,6 +95,7 @@ typedef struct delta_graph {
   DELTA_ARRAY(delta_state_t) states;
   DELTA_ARRAY(delta_tensor_id_t) inputs;
   DELTA_ARRAY(delta_graph_output_t) outputs;
+  delta_map_t input_names, output_names, state_names; // name -> index in the list
 } delta_graph_t;
 
 DELTA_MUST_USE delta_status_t delta_graph_create(delta_allocator_t allocator, delta_graph_t **out_graph);
@@ -113,11 +115,17 @@ DELTA_MUST_USE delta_status_t delta_graph_add_input(delta_graph_t *graph, const 
 DELTA_MUST_USE delta_status_t delta_graph_add_output(delta_graph_t *graph, const char *name, delta_tensor_id_t tensor);
 // Adds a state and its `current` tensor. The name is copied.
 DELTA_MUST_USE delta_status_t delta_graph_add_state(delta_graph_t *graph, const delta_state_t *state, uint32_t *out_state);
-// Binds the value the state takes when the program ends.
+// Binds the value the state takes when the program ends: computed, of the state's type and shape, with bytes of its own (neither a view nor
+// a constant: delta_emit_copy makes one of those).
 DELTA_MUST_USE delta_status_t delta_graph_set_next(delta_graph_t *graph, uint32_t state, delta_tensor_id_t next);
 uint32_t delta_graph_find_state(const delta_graph_t *graph, const char *name); // DELTA_INDEX_NONE when absent
 delta_tensor_id_t delta_graph_find_output(const delta_graph_t *graph, const char *name);
 delta_tensor_id_t delta_graph_find_input(const delta_graph_t *graph, const char *name);
+
+// Appends a tensor or a node as it is, for emit and the passes. What they point to must live in the graph's region. The storage of a tensor whose
+// `storage` is DELTA_TENSOR_NONE becomes the tensor itself.
+DELTA_MUST_USE delta_status_t delta_graph_append_tensor(delta_graph_t *graph, const delta_tensor_t *tensor, delta_tensor_id_t *out_tensor);
+DELTA_MUST_USE delta_status_t delta_graph_append_node(delta_graph_t *graph, const delta_node_t *node, delta_node_id_t *out_node);
 
 // Walks every link of the graph: order, arities, shapes as inferred, storages, states. INTERNAL names the first fault. For tests and debug builds.
 DELTA_MUST_USE delta_status_t delta_graph_check(const delta_graph_t *graph);
