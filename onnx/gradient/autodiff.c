@@ -8,11 +8,11 @@
 typedef struct autodiff {
   delta_emit_t *emit;
   uint32_t levers;
-  size_t tensor_count, node_count;  // when differentiation began: what is emitted meanwhile is not visited
-  bool *leads;                      // tensor -> depends on some x through differentiable values
-  bool *flows;                      // tensor -> some y depends on it
-  delta_tensor_id_t *gradients;     // tensor -> sum of the gradients that arrived so far, or NONE
-  DELTA_ARRAY(bool) wanted;         // scratch: one per input of a node
+  size_t tensor_count, node_count;                            // when differentiation began: what is emitted meanwhile is not visited
+  bool *leads;                                                // tensor -> depends on some x through differentiable values
+  bool *flows;                                                // tensor -> some y depends on it
+  delta_tensor_id_t *gradients;                               // tensor -> sum of the gradients that arrived so far, or NONE
+  DELTA_ARRAY(bool) wanted;                                   // scratch: one per input of a node
   DELTA_ARRAY(delta_tensor_id_t) in_gradients, out_gradients; // scratch
 } autodiff_t;
 

@@ -8,9 +8,9 @@
 
 // What the derivative may read, after the node's own inputs.
 enum {
-  SOURCE_GRADIENT = DELTA_EXPR_MAX_INPUTS,                   // + k: gradient of output k
-  SOURCE_OUTPUT = SOURCE_GRADIENT + DELTA_EXPR_MAX_OUTPUTS,  // + k: output k
-  SOURCE_EXTRA = SOURCE_OUTPUT + DELTA_EXPR_MAX_OUTPUTS,     // + 2k, 2k + 1: what the gradient of reduced output k needs besides
+  SOURCE_GRADIENT = DELTA_EXPR_MAX_INPUTS,                  // + k: gradient of output k
+  SOURCE_OUTPUT = SOURCE_GRADIENT + DELTA_EXPR_MAX_OUTPUTS, // + k: output k
+  SOURCE_EXTRA = SOURCE_OUTPUT + DELTA_EXPR_MAX_OUTPUTS,    // + 2k, 2k + 1: what the gradient of reduced output k needs besides
   SOURCE_COUNT = SOURCE_EXTRA + 2 * DELTA_EXPR_MAX_OUTPUTS,
 };
 

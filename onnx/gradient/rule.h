@@ -16,7 +16,9 @@ static inline const delta_shape_t *delta_rule_input_shape(const delta_gradient_a
 static inline delta_dtype_t delta_rule_input_dtype(const delta_gradient_args_t *args, uint32_t k) {
   return delta_emit_dtype(args->emit, delta_rule_input(args, k));
 }
-static inline bool delta_rule_wants(const delta_gradient_args_t *args, uint32_t k) { return k < args->node->input_count && args->wanted[k]; }
+static inline bool delta_rule_wants(const delta_gradient_args_t *args, uint32_t k) {
+  return k < args->node->input_count && args->wanted[k];
+}
 
 // As delta_autodiff, of the sum over several outputs ys[k] with seeds seeds[k] (NONE: that output counts nothing).
 DELTA_MUST_USE delta_status_t delta_autodiff_outputs(delta_emit_t *emit, const delta_tensor_id_t *ys, const delta_tensor_id_t *seeds,
