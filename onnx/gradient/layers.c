@@ -33,8 +33,9 @@ static delta_tensor_id_t log_sum_gradient(const delta_gradient_args_t *args, con
   const delta_tensor_id_t logits = delta_rule_input(args, 0);
   delta_shape_t shape = *delta_emit_shape(emit, logits);
   shape.dims[attrs->axis] = 1;
-  const delta_tensor_id_t inputs[3] = {logits, delta_emit_view(emit, delta_rule_output(args, 2), &shape),
-                                       delta_emit_view(emit, args->output_gradients[2], &shape)};
+  const delta_tensor_id_t log_sum = delta_emit_view(emit, delta_rule_output(args, 2), &shape);
+  const delta_tensor_id_t gradient = delta_emit_view(emit, args->output_gradients[2], &shape);
+  const delta_tensor_id_t inputs[3] = {logits, log_sum, gradient};
   const delta_dtype_t dtype = delta_emit_dtype(emit, logits);
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
