@@ -1,4 +1,4 @@
-// Emit: adds core operators to a graph. Infers types and shapes, folds what is constant, shares constants.
+// Emit: adds core operators to a graph. Infers types and shapes, folds what is constant; views of constants share their bytes.
 //
 // Errors stick: after the first failure every emit is a no-op that returns DELTA_TENSOR_NONE, and the caller checks once with delta_emit_finish().
 // Emits given DELTA_TENSOR_NONE for a required input fail with INTERNAL only if no earlier error is held.
@@ -13,9 +13,11 @@ typedef struct delta_emit {
   const char *name; // name of the nodes emitted next; borrowed until then
   delta_phase_t phase;
   uint32_t group;
-  bool fold; // evaluate nodes whose inputs are all constant (results up to DELTA_FOLD_LIMIT_BYTES)
+  bool fold; // evaluate nodes whose inputs are all constant (within the limits below)
+  size_t folded_bytes, folded_work;
 } delta_emit_t;
-enum { DELTA_FOLD_LIMIT_BYTES = 16 << 20 };
+// Folding is bounded, because a small file can ask for large results: bytes of one result, bytes of all, and element operations of all.
+enum { DELTA_FOLD_LIMIT_BYTES = 16 << 20, DELTA_FOLD_TOTAL_BYTES = 256 << 20, DELTA_FOLD_TOTAL_WORK = 1 << 28 };
 
 void delta_emit_init(delta_emit_t *emit, delta_graph_t *graph);
 // Takes the status out: OK or the first error.

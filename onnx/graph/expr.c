@@ -248,23 +248,26 @@ static bool drop_neutral(const delta_expr_builder_t *builder, const delta_expr_i
   return false;
 }
 
-static uint16_t builder_apply(delta_expr_builder_t *builder, delta_expr_op_t op, uint16_t a, uint16_t b, uint16_t c) {
+uint16_t delta_expr_apply(delta_expr_builder_t *builder, delta_expr_op_t op, const uint16_t operands[3]) {
   if (builder->overflow) return 0;
-  const delta_expr_instr_t instr = {.op = (uint16_t)op, .operands = {a, b, c}};
+  delta_expr_instr_t instr = {.op = (uint16_t)op};
+  memcpy(instr.operands, operands, sizeof(uint16_t) * (size_t)op_infos[op].arity);
   uint16_t result;
   if (op_computes_in(instr.op, builder->expr.compute) && fold_instr(builder, &instr, &result)) return result;
   if (drop_neutral(builder, &instr, &result)) return result;
   return builder_add(builder, &instr);
 }
 
-uint16_t delta_expr_unary(delta_expr_builder_t *builder, delta_expr_op_t op, uint16_t a) { return builder_apply(builder, op, a, 0, 0); }
+uint16_t delta_expr_unary(delta_expr_builder_t *builder, delta_expr_op_t op, uint16_t a) {
+  return delta_expr_apply(builder, op, (const uint16_t[3]){a});
+}
 
 uint16_t delta_expr_binary(delta_expr_builder_t *builder, delta_expr_op_t op, uint16_t a, uint16_t b) {
-  return builder_apply(builder, op, a, b, 0);
+  return delta_expr_apply(builder, op, (const uint16_t[3]){a, b});
 }
 
 uint16_t delta_expr_select(delta_expr_builder_t *builder, uint16_t condition, uint16_t a, uint16_t b) {
-  return builder_apply(builder, DELTA_EXPR_SELECT, condition, a, b);
+  return delta_expr_apply(builder, DELTA_EXPR_SELECT, (const uint16_t[3]){condition, a, b});
 }
 
 void delta_expr_output(delta_expr_builder_t *builder, uint16_t instr) {
@@ -273,6 +276,62 @@ void delta_expr_output(delta_expr_builder_t *builder, uint16_t instr) {
     return;
   }
   builder->expr.outputs[builder->expr.output_count++] = instr;
+}
+
+static void mark_live(const delta_expr_t *expr, bool live[DELTA_EXPR_MAX_INSTRS]) {
+  memset(live, 0, sizeof(bool) * DELTA_EXPR_MAX_INSTRS);
+  for (uint16_t k = 0; k < expr->output_count; ++k) live[expr->outputs[k]] = true;
+  for (uint16_t i = expr->instr_count; i-- > 0;) {
+    if (!live[i]) continue;
+    for (int k = 0; k < op_infos[expr->instrs[i].op].arity; ++k) live[expr->instrs[i].operands[k]] = true;
+  }
+}
+
+static uint16_t copy_constant(delta_expr_builder_t *builder, delta_dtype_t compute, const delta_expr_instr_t *instr) {
+  return compute == DELTA_DTYPE_INT64 ? delta_expr_integer(builder, instr->immediate.integer)
+                                      : delta_expr_real(builder, instr->immediate.real);
+}
+
+void delta_expr_inline(delta_expr_builder_t *builder, const delta_expr_t *from, const uint16_t *inputs, uint16_t *out_instrs) {
+  bool live[DELTA_EXPR_MAX_INSTRS];
+  uint16_t mapped[DELTA_EXPR_MAX_INSTRS] = {0};
+  mark_live(from, live);
+  for (uint16_t i = 0; i < from->instr_count; ++i) {
+    if (!live[i]) continue;
+    const delta_expr_instr_t *instr = &from->instrs[i];
+    if (instr->op == DELTA_EXPR_INPUT) {
+      mapped[i] = inputs[instr->operands[0]];
+    } else if (instr->op == DELTA_EXPR_CONST) {
+      mapped[i] = copy_constant(builder, from->compute, instr);
+    } else {
+      uint16_t operands[3];
+      for (int k = 0; k < 3; ++k) operands[k] = mapped[instr->operands[k]];
+      mapped[i] = delta_expr_apply(builder, (delta_expr_op_t)instr->op, operands);
+    }
+  }
+  for (uint16_t k = 0; k < from->output_count; ++k) out_instrs[k] = mapped[from->outputs[k]];
+}
+
+void delta_expr_compact(delta_expr_builder_t *builder, uint16_t out_kept[DELTA_EXPR_MAX_INPUTS]) {
+  bool live[DELTA_EXPR_MAX_INSTRS], used[DELTA_EXPR_MAX_INPUTS] = {false};
+  mark_live(&builder->expr, live);
+  for (uint16_t i = 0; i < builder->expr.instr_count; ++i) {
+    if (live[i] && builder->expr.instrs[i].op == DELTA_EXPR_INPUT) used[builder->expr.instrs[i].operands[0]] = true;
+  }
+  delta_expr_builder_t compacted;
+  delta_expr_builder_init(&compacted, builder->expr.compute);
+  uint16_t inputs[DELTA_EXPR_MAX_INPUTS] = {0}, outputs[DELTA_EXPR_MAX_OUTPUTS], kept = 0;
+  for (uint16_t k = 0; k < builder->expr.input_count; ++k) {
+    if (!used[k]) continue;
+    inputs[k] = delta_expr_input(&compacted, kept);
+    out_kept[kept++] = k;
+  }
+  delta_expr_inline(&compacted, &builder->expr, inputs, outputs);
+  for (uint16_t k = 0; k < builder->expr.output_count; ++k) delta_expr_output(&compacted, outputs[k]);
+  const bool overflow = builder->overflow;
+  *builder = compacted;
+  builder->expr.instrs = builder->storage;
+  builder->overflow = overflow;
 }
 
 static delta_status_t validate_instr(const delta_expr_t *expr, uint16_t i) {

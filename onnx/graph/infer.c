@@ -63,14 +63,12 @@ delta_status_t delta_infer_axes(const char *name, uint32_t axes, int32_t rank) {
 
 delta_status_t delta_infer_float(const char *name, const delta_tensor_t *tensor) {
   if (delta_dtype_is_float(tensor->dtype)) return DELTA_OK;
-  return delta_status_make(UNSUPPORTED, "%s '%s' has type %s; a float type is needed", name, tensor->name,
-                           delta_dtype_name(tensor->dtype));
+  return delta_status_make(UNSUPPORTED, "%s '%s' has type %s; a float type is needed", name, tensor->name, delta_dtype_name(tensor->dtype));
 }
 
 delta_status_t delta_infer_index(const char *name, const delta_tensor_t *tensor) {
   if (tensor->dtype == DELTA_DTYPE_INT32 || tensor->dtype == DELTA_DTYPE_INT64) return DELTA_OK;
-  return delta_status_make(MALFORMED, "%s '%s' has type %s; int32 or int64 is needed", name, tensor->name,
-                           delta_dtype_name(tensor->dtype));
+  return delta_status_make(MALFORMED, "%s '%s' has type %s; int32 or int64 is needed", name, tensor->name, delta_dtype_name(tensor->dtype));
 }
 
 delta_status_t delta_infer_same_type(const char *name, const delta_tensor_t *tensor, delta_dtype_t wanted) {

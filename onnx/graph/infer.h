@@ -19,10 +19,10 @@ bool delta_core_output_optional(delta_core_op_t op, uint32_t k);
 const delta_tensor_t *delta_infer_input(const delta_infer_args_t *args, uint32_t k); // NULL when left out
 void delta_infer_set(const delta_infer_args_t *args, uint32_t k, delta_dtype_t dtype, const delta_shape_t *shape);
 
-DELTA_MUST_USE delta_status_t delta_infer_axis(const char *name, int64_t axis, int32_t rank);             // 0 <= axis < rank
-DELTA_MUST_USE delta_status_t delta_infer_axes(const char *name, uint32_t axes, int32_t rank);            // no bit from rank on
-DELTA_MUST_USE delta_status_t delta_infer_float(const char *name, const delta_tensor_t *tensor);          // a float type
-DELTA_MUST_USE delta_status_t delta_infer_index(const char *name, const delta_tensor_t *tensor);          // int32 or int64
+DELTA_MUST_USE delta_status_t delta_infer_axis(const char *name, int64_t axis, int32_t rank);    // 0 <= axis < rank
+DELTA_MUST_USE delta_status_t delta_infer_axes(const char *name, uint32_t axes, int32_t rank);   // no bit from rank on
+DELTA_MUST_USE delta_status_t delta_infer_float(const char *name, const delta_tensor_t *tensor); // a float type
+DELTA_MUST_USE delta_status_t delta_infer_index(const char *name, const delta_tensor_t *tensor); // int32 or int64
 DELTA_MUST_USE delta_status_t delta_infer_same_type(const char *name, const delta_tensor_t *tensor, delta_dtype_t wanted);
 DELTA_MUST_USE delta_status_t delta_infer_same_shape(const char *name, const delta_shape_t *shape, const delta_shape_t *wanted);
 
