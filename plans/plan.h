@@ -3,6 +3,7 @@
 #define DELTA_PLANS_PLAN_H_
 
 #include "onnx/build.h"
+#include "base/text.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -52,6 +53,7 @@ typedef struct delta_plan {
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
   uint32_t levers;
   double learning_rate; // the default rate of a run
+  int64_t accumulate;   // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;

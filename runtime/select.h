@@ -2,11 +2,13 @@
 #ifndef DELTA_RUNTIME_SELECT_H_
 #define DELTA_RUNTIME_SELECT_H_
 
+#include "base/sha256.h"
 #include "runtime/device.h"
 
 typedef struct delta_selection {
   delta_allocator_t allocator;
   uint32_t *ranks;          // Owned; per graph node: rank of the offer that runs it (0 for views)
+  const char **names;       // Owned list of the driver's static strings; per graph node: its kernel (NULL for views)
   delta_node_cost_t *costs; // Owned; per graph node
   uint32_t node_count;
 } delta_selection_t;
@@ -16,9 +18,7 @@ DELTA_MUST_USE delta_status_t delta_select(delta_device_t *device, const delta_g
                                            delta_selection_t **out_selection);
 void delta_selection_free(delta_selection_t *selection); // NULL is fine.
 
-// Adds kernel names, shapes and types of all nodes to a hash: the graph's part of a numerics_id.
-struct delta_sha256;
-DELTA_MUST_USE delta_status_t delta_selection_hash(delta_device_t *device, const delta_graph_t *graph, const delta_selection_t *selection,
-                                                   struct delta_sha256 *hash);
+// Adds the graph and the kernel of every node to a hash: the graph's part of a numerics_id.
+void delta_selection_hash(const delta_graph_t *graph, const delta_selection_t *selection, delta_sha256_t *hash);
 
 #endif // DELTA_RUNTIME_SELECT_H_

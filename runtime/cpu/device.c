@@ -1,0 +1,87 @@
+// CPU driver: identity of the machine and the table of functions. Everything runs on the calling thread and its OpenMP team before a launch returns,
+// so lanes need no queues here and events are reached when they are signalled.
+#include "runtime/cpu/device.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <dnnl.h>
+
+#include "runtime/cpu/arena.h"
+#include "runtime/cpu/kernel.h"
+
+static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
+
+static delta_status_t cpu_signal(delta_device_t *device, delta_lane_t lane, uint32_t event) {
+  (void)device, (void)lane, (void)event;
+  return DELTA_OK;
+}
+
+static delta_status_t cpu_synchronize(delta_device_t *device) {
+  (void)device;
+  return DELTA_OK;
+}
+
+static delta_status_t cpu_copy(delta_device_t *device, void *destination, const void *source, size_t size_bytes) {
+  (void)device;
+  if (size_bytes) memcpy(destination, source, size_bytes);
+  return DELTA_OK;
+}
+
+static const delta_device_driver_t cpu_driver = {
+    .name = "cpu",
+    .destroy = cpu_destroy,
+    .arena_reserve = delta_cpu_arena_reserve,
+    .arena_commit = delta_cpu_arena_commit,
+    .arena_destroy = delta_cpu_arena_destroy,
+    .arena_address = delta_cpu_arena_address,
+    .kernel_query = delta_cpu_kernel_query,
+    .kernel_prepare = delta_cpu_kernel_prepare,
+    .kernel_destroy = delta_cpu_kernel_destroy,
+    .launch = delta_cpu_launch,
+    .signal = cpu_signal,
+    .wait = cpu_signal,
+    .synchronize = cpu_synchronize,
+    .write = cpu_copy,
+    .read = cpu_copy,
+};
+
+// Processors this process may run on.
+static int32_t usable_processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+static const char *instruction_set_name(void) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  return "sse2";
+}
+
+delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delta_allocator_t allocator, delta_device_t **out_device) {
+  *out_device = NULL;
+  enum { MOST_THREADS = 1024 };
+  if (options->threads < 0 || options->threads > MOST_THREADS) {
+    return delta_status_make(INVALID_ARGUMENT, "%d threads: give a number from 1 to %d, or 0 for all processors", options->threads,
+                             MOST_THREADS);
+  }
+  delta_cpu_device_t *device = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &device));
+  device->base.driver = &cpu_driver;
+  device->base.allocator = allocator;
+  device->base.log = options->log;
+  device->base.threads = options->threads ? options->threads : usable_processors();
+  device->base.host_addressable = true;
+  device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
+  device->base.alignment_bytes = 64;
+  device->reference_kernels = options->reference_kernels;
+  const dnnl_version_t *version = dnnl_version();
+  snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", instruction_set_name());
+  snprintf(device->base.libraries, sizeof device->base.libraries, "onednn %d.%d.%d", version->major, version->minor, version->patch);
+  *out_device = &device->base;
+  return DELTA_OK;
+}

@@ -1,0 +1,291 @@
+// Addresses come from the schedule's buffers and the plan's states; they are looked up once per step when the executor is made.
+#include "runtime/executor.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+// One schedule step, ready to launch.
+typedef struct delta_prepared_step {
+  const delta_node_t *node; // NULL: not a RUN
+  delta_kernel_t *kernel;   // Borrowed from executor->kernels.
+  delta_kernel_buffers_t buffers;
+} delta_prepared_step_t;
+
+// Bytes that nobody needs after a step.
+typedef struct delta_dead_range {
+  uint32_t step;
+  void *address;
+  size_t size_bytes;
+} delta_dead_range_t;
+
+struct delta_executor {
+  delta_executor_options_t options;
+  delta_allocator_t allocator;
+  delta_region_t region;    // Owns the address lists.
+  delta_kernel_t **kernels; // Owned; per graph node.
+  delta_prepared_step_t *steps;
+  void **inputs;                        // per graph input
+  void **outputs;                       // per graph output
+  size_t *state_offsets;                // per problem tensor that is a state or becomes one
+  DELTA_ARRAY(delta_dead_range_t) dead; // by step; only when poisoning
+};
+
+enum { DELTA_POISON_BYTE = 0xFF }; // a quiet NaN in every float type
+
+static double now_seconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// The arena offset of each problem tensor that is a state or becomes one.
+static delta_status_t resolve_states(delta_executor_t *executor) {
+  const delta_executor_options_t *o = &executor->options;
+  delta_map_t by_name;
+  delta_map_init(&by_name, executor->allocator);
+  delta_status_t status = DELTA_OK;
+  for (uint32_t i = 0; i < o->plan->state_count; ++i)
+    DELTA_GOTO_IF_ERROR(status, delta_map_set(&by_name, o->plan->states[i].name, i), cleanup);
+  for (size_t i = 0; i < o->graph->states.count; ++i) {
+    const delta_state_t *state = &o->graph->states.items[i];
+    uint32_t place = delta_map_find(&by_name, state->name);
+    if (place == DELTA_MAP_NONE) {
+      status = delta_status_make(MISMATCH, "the plan has no place for state '%s': make a new plan", state->name);
+      goto cleanup;
+    }
+    if (delta_tensor_is_none(state->current)) continue;
+    uint32_t tensor = o->tensor_of_storage[state->current.index];
+    if (tensor != DELTA_PROBLEM_NONE) executor->state_offsets[tensor] = o->plan->states[place].offset_bytes;
+  }
+  for (uint32_t i = 0; i < o->problem->tensor_count; ++i) {
+    uint32_t state = o->problem->tensors[i].becomes_state;
+    if (state != DELTA_PROBLEM_NONE) executor->state_offsets[i] = executor->state_offsets[state];
+  }
+cleanup:
+  delta_map_deinit(&by_name);
+  return status;
+}
+
+static void *buffer_address(const delta_executor_t *executor, uint32_t buffer) {
+  const delta_executor_options_t *o = &executor->options;
+  return o->device->driver->arena_address(o->arena, o->state_bytes + o->schedule->buffers[buffer].offset_bytes);
+}
+
+static void *state_address(const delta_executor_t *executor, uint32_t tensor) {
+  const delta_executor_options_t *o = &executor->options;
+  return o->device->driver->arena_address(o->arena, executor->state_offsets[tensor]);
+}
+
+static bool is_in_state_area(const delta_problem_t *problem, uint32_t tensor) {
+  return (problem->tensors[tensor].flags & DELTA_TENSOR_STATE) || problem->tensors[tensor].becomes_state != DELTA_PROBLEM_NONE;
+}
+
+// The address of graph tensor `id` at a step whose buffers for problem tensors `tensors` are `buffers`.
+static void *step_address(const delta_executor_t *executor, delta_tensor_id_t id, const uint32_t *tensors, const uint32_t *buffers,
+                          uint32_t count) {
+  if (delta_tensor_is_none(id)) return NULL;
+  const delta_executor_options_t *o = &executor->options;
+  uint32_t tensor = o->tensor_of_storage[id.index];
+  if (is_in_state_area(o->problem, tensor)) return state_address(executor, tensor);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (tensors[i] == tensor) return buffer_address(executor, buffers[i]);
+  }
+  return NULL;
+}
+
+static delta_status_t prepare_kernel(delta_executor_t *executor, uint32_t node) {
+  if (executor->kernels[node]) return DELTA_OK;
+  const delta_executor_options_t *o = &executor->options;
+  return o->device->driver->kernel_prepare(o->device, o->graph, (delta_node_id_t){node}, o->selection->ranks[node],
+                                           &executor->kernels[node]);
+}
+
+static delta_status_t prepare_step(delta_executor_t *executor, uint32_t index) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_schedule_step_t *step = &o->schedule->steps[index];
+  delta_prepared_step_t *prepared = &executor->steps[index];
+  if (step->kind != DELTA_STEP_RUN) {
+    return delta_status_make(UNSUPPORTED, "step %u of the plan swaps a tensor, which this version does not run", index);
+  }
+  const delta_problem_step_t *problem_step = &o->problem->steps[step->problem_step];
+  const delta_node_t *node = delta_graph_node(o->graph, (delta_node_id_t){problem_step->node});
+  DELTA_RETURN_IF_ERROR(prepare_kernel(executor, problem_step->node));
+  const void **inputs = NULL;
+  void **outputs = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, node->input_count, &inputs));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, node->output_count, &outputs));
+  for (uint32_t i = 0; i < node->input_count; ++i) {
+    inputs[i] = step_address(executor, node->inputs[i], problem_step->inputs, step->inputs, step->input_count);
+  }
+  for (uint32_t i = 0; i < node->output_count; ++i) {
+    outputs[i] = step_address(executor, node->outputs[i], problem_step->outputs, step->outputs, step->output_count);
+  }
+  prepared->node = node;
+  prepared->kernel = executor->kernels[problem_step->node];
+  prepared->buffers = (delta_kernel_buffers_t){
+      .inputs = inputs,
+      .outputs = outputs,
+      .workspace = step->workspace == DELTA_PROBLEM_NONE ? NULL : buffer_address(executor, step->workspace),
+  };
+  return DELTA_OK;
+}
+
+// The buffer that holds problem tensor `tensor` before the first step (an input) or after the last (an output).
+static uint32_t find_end_buffer(const delta_schedule_t *schedule, uint32_t tensor, bool at_start) {
+  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
+    const delta_buffer_t *buffer = &schedule->buffers[i];
+    if (buffer->tensor != tensor) continue;
+    if (at_start ? buffer->first_step == 0 : buffer->last_step + 1 == schedule->step_count) return i;
+  }
+  return DELTA_PROBLEM_NONE;
+}
+
+static void *end_address(const delta_executor_t *executor, delta_tensor_id_t id, bool at_start) {
+  const delta_executor_options_t *o = &executor->options;
+  uint32_t tensor = o->tensor_of_storage[id.index];
+  if (tensor == DELTA_PROBLEM_NONE) return NULL;
+  if (is_in_state_area(o->problem, tensor)) return state_address(executor, tensor);
+  uint32_t buffer = find_end_buffer(o->schedule, tensor, at_start);
+  return buffer == DELTA_PROBLEM_NONE ? NULL : buffer_address(executor, buffer);
+}
+
+static delta_status_t resolve_ends(delta_executor_t *executor) {
+  const delta_graph_t *graph = executor->options.graph;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, graph->inputs.count, &executor->inputs));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, graph->outputs.count, &executor->outputs));
+  for (size_t i = 0; i < graph->inputs.count; ++i) executor->inputs[i] = end_address(executor, graph->inputs.items[i], true);
+  for (size_t i = 0; i < graph->outputs.count; ++i) {
+    executor->outputs[i] = end_address(executor, graph->outputs.items[i].tensor, false);
+    if (!executor->outputs[i])
+      return delta_status_make(MISMATCH, "output '%s' has no bytes after the last step: make a new plan", graph->outputs.items[i].name);
+  }
+  return DELTA_OK;
+}
+
+// Lists what dies after each step, except what an in-place output takes over.
+static delta_status_t list_dead_ranges(delta_executor_t *executor) {
+  const delta_schedule_t *schedule = executor->options.schedule;
+  bool *taken = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, schedule->buffer_count, &taken));
+  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
+    if (schedule->buffers[i].inplace_of != DELTA_PROBLEM_NONE) taken[schedule->buffers[i].inplace_of] = true;
+  }
+  for (uint32_t step = 0; step + 1 < schedule->step_count; ++step) {
+    for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
+      const delta_buffer_t *buffer = &schedule->buffers[i];
+      if (buffer->last_step != step || taken[i]) continue;
+      const delta_dead_range_t range = {.step = step, .address = buffer_address(executor, i), .size_bytes = buffer->size_bytes};
+      DELTA_RETURN_IF_ERROR(delta_array_push(executor->allocator, &executor->dead, &range));
+    }
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
+                                     delta_executor_t **out_executor) {
+  *out_executor = NULL;
+  delta_executor_t *executor = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &executor));
+  executor->options = *options;
+  executor->allocator = allocator;
+  delta_region_init(&executor->region, allocator);
+  delta_status_t status = DELTA_OK;
+  const delta_schedule_t *schedule = options->schedule;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, options->graph->nodes.count, &executor->kernels), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_REGION_ALLOCATE(&executor->region, schedule->step_count, &executor->steps), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_REGION_ALLOCATE(&executor->region, options->problem->tensor_count, &executor->state_offsets), cleanup);
+  DELTA_GOTO_IF_ERROR(status, resolve_states(executor), cleanup);
+  for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
+  DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
+  if (options->poison) DELTA_GOTO_IF_ERROR(status, list_dead_ranges(executor), cleanup);
+  *out_executor = executor;
+  executor = NULL;
+cleanup:
+  delta_executor_destroy(executor);
+  return status;
+}
+
+void delta_executor_destroy(delta_executor_t *executor) {
+  if (!executor) return;
+  if (executor->kernels) {
+    for (size_t i = 0; i < executor->options.graph->nodes.count; ++i)
+      executor->options.device->driver->kernel_destroy(executor->kernels[i]);
+  }
+  delta_release(executor->allocator, executor->kernels);
+  delta_array_deinit(executor->allocator, &executor->dead);
+  delta_region_deinit(&executor->region);
+  delta_release(executor->allocator, executor);
+}
+
+void *delta_executor_input(delta_executor_t *executor, uint32_t index) { return executor->inputs[index]; }
+
+const void *delta_executor_output(const delta_executor_t *executor, uint32_t index) { return executor->outputs[index]; }
+
+// Whether every element of a float32 or float64 tensor is finite; other types always are.
+static bool is_finite_everywhere(const delta_tensor_t *tensor, const void *data) {
+  if (!delta_dtype_is_float(tensor->dtype)) return true;
+  int64_t count = delta_shape_count(&tensor->shape);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!isfinite(delta_element_load_double(data, tensor->dtype, (size_t)i))) return false;
+  }
+  return true;
+}
+
+// Whether the checks asked for stop the run after this step.
+static bool must_stop(const delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step) {
+  const delta_graph_t *graph = executor->options.graph;
+  delta_tensor_id_t watched =
+      options->finite_output == DELTA_INDEX_NONE ? DELTA_TENSOR_NONE : graph->outputs.items[options->finite_output].tensor;
+  for (uint32_t i = 0; i < step->node->output_count; ++i) {
+    delta_tensor_id_t id = step->node->outputs[i];
+    if (delta_tensor_is_none(id)) continue;
+    bool is_watched = !delta_tensor_is_none(watched) && delta_graph_tensor(graph, watched)->storage.index == id.index;
+    if (!is_watched && !options->check_values) continue;
+    if (!is_finite_everywhere(delta_graph_tensor(graph, id), step->buffers.outputs[i])) return true;
+  }
+  return false;
+}
+
+static void poison_dead_bytes(const delta_executor_t *executor, uint32_t step, size_t *cursor) {
+  for (; *cursor < executor->dead.count && executor->dead.items[*cursor].step == step; ++*cursor) {
+    memset(executor->dead.items[*cursor].address, DELTA_POISON_BYTE, executor->dead.items[*cursor].size_bytes);
+  }
+}
+
+// A step's waits before it, its event after it.
+static delta_status_t run_step(delta_executor_t *executor, uint32_t index) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_device_driver_t *driver = o->device->driver;
+  const delta_schedule_step_t *step = &o->schedule->steps[index];
+  delta_prepared_step_t *prepared = &executor->steps[index];
+  for (uint32_t i = 0; i < step->wait_count; ++i) DELTA_RETURN_IF_ERROR(driver->wait(o->device, step->lane, step->waits[i]));
+  delta_step_event_t event = {.step = index, .schedule_step = step, .node = prepared->node};
+  if (o->on_step) event.start_seconds = now_seconds();
+  delta_status_t status = driver->launch(o->device, step->lane, prepared->kernel, &prepared->buffers);
+  if (status) return delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name);
+  if (o->on_step) {
+    event.end_seconds = now_seconds();
+    o->on_step(o->self, &event);
+  }
+  return driver->signal(o->device, step->lane, index);
+}
+
+delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *out_result) {
+  const delta_executor_options_t *o = &executor->options;
+  *out_result = (delta_run_result_t){0};
+  size_t dead_cursor = 0;
+  for (uint32_t i = 0; i < o->schedule->step_count; ++i) {
+    DELTA_RETURN_IF_ERROR(run_step(executor, i));
+    const delta_prepared_step_t *prepared = &executor->steps[i];
+    if (must_stop(executor, options, prepared)) {
+      out_result->stopped = true;
+      out_result->step = i;
+      out_result->node_name = prepared->node->name;
+      return DELTA_OK;
+    }
+    if (prepared->node->phase == DELTA_PHASE_UPDATE) ++out_result->updates_done;
+    if (o->poison) poison_dead_bytes(executor, i, &dead_cursor);
+  }
+  return o->device->driver->synchronize(o->device);
+}

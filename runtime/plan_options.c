@@ -1,0 +1,220 @@
+// Names of losses, optimizers and modes come from the rows of their tables, and so do the lists in the messages.
+#include "runtime/plan_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const loss_names[] = {
+#define LOSS_NAME(id, name, label, help) name,
+    DELTA_LOSSES(LOSS_NAME)
+#undef LOSS_NAME
+};
+static const char *const optimizer_names[] = {
+#define OPTIMIZER_NAME(id, name, moments, help) name,
+    DELTA_OPTIMIZERS(OPTIMIZER_NAME)
+#undef OPTIMIZER_NAME
+};
+static const char *const batchnorm_names[] = {
+#define BATCHNORM_NAME(id, name) name,
+    DELTA_BATCHNORM_MODES(BATCHNORM_NAME)
+#undef BATCHNORM_NAME
+};
+
+// An optimizer's own defaults, as in PyTorch 2 (lamb: as in its paper).
+typedef struct delta_optimizer_defaults {
+  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon;
+} delta_optimizer_defaults_t;
+static const delta_optimizer_defaults_t optimizer_defaults[DELTA_OPTIMIZER_COUNT] = {
+    [DELTA_OPTIMIZER_NONE] = {0, 0, 0, 0, 0, 0},
+    [DELTA_OPTIMIZER_SGD] = {0.01, 0, 0, 0, 0, 0},
+    [DELTA_OPTIMIZER_ADAM] = {0.001, 0, 0, 0.9, 0.999, 1e-8},
+    [DELTA_OPTIMIZER_ADAMW] = {0.001, 0, 0.01, 0.9, 0.999, 1e-8},
+    [DELTA_OPTIMIZER_ADAGRAD] = {0.01, 0, 0, 0, 0, 1e-10},
+    [DELTA_OPTIMIZER_RMSPROP] = {0.01, 0, 0, 0, 0.99, 1e-8},
+    [DELTA_OPTIMIZER_LAMB] = {0.001, 0, 0.01, 0.9, 0.999, 1e-6},
+};
+
+void delta_plan_options_init(delta_plan_options_t *options) {
+  *options = (delta_plan_options_t){
+      .struct_size = sizeof *options,
+      .device = "cpu",
+      .policy = "none",
+      .class_axis = 1,
+      .ignore_index = -100,
+      .optimizer = "sgd",
+      .learning_rate = -1,
+      .momentum = -1,
+      .weight_decay = -1,
+      .beta1 = -1,
+      .beta2 = -1,
+      .epsilon = -1,
+      .accumulate = 1,
+      .batchnorm = "as-exported",
+  };
+}
+
+// Index of the `length` characters of `text` among names, from `first` on; `count` when it is none of them.
+static size_t find_name(const char *text, size_t length, const char *const *names, size_t first, size_t count) {
+  for (size_t i = first; i < count; ++i) {
+    if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0) return i;
+  }
+  return count;
+}
+
+static delta_status_t unknown_name(const char *option, const char *text, const char *const *names, size_t first, size_t count,
+                                   delta_allocator_t allocator) {
+  delta_text_t list;
+  delta_text_init(&list, allocator);
+  delta_status_t status = DELTA_OK;
+  for (size_t i = first; i < count && !status; ++i) status = delta_text_append(&list, "%s%s", i > first ? ", " : "", names[i]);
+  if (!status) status = delta_status_make(INVALID_ARGUMENT, "%s '%s': give one of %s", option, text, list.items);
+  delta_text_deinit(&list);
+  return status;
+}
+
+static delta_status_t apply_loss(const char *text, delta_plan_t *plan) {
+  delta_build_options_t *build = &plan->build;
+  if (!text) return DELTA_OK;
+  size_t length = strcspn(text, ":");
+  size_t index = find_name(text, length, loss_names, 1, DELTA_LOSS_COUNT);
+  if (index == DELTA_LOSS_COUNT) return unknown_name("--loss", text, loss_names, 1, DELTA_LOSS_COUNT, plan->allocator);
+  build->loss = (delta_loss_t)index;
+  if (text[length] == ':') {
+    const char *output = text + length + 1;
+    if (!*output) return delta_status_make(INVALID_ARGUMENT, "--loss '%s': no output after the colon", text);
+    char *copy = NULL;
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, output, strlen(output), &copy));
+    build->loss_output = copy;
+  } else if (build->loss == DELTA_LOSS_OUTPUT) {
+    return delta_status_make(INVALID_ARGUMENT, "--loss output: name the output that is the loss, as in --loss output:NAME");
+  }
+  return DELTA_OK;
+}
+
+// A number of the user's, or the default where it was left out, within [least, most).
+static delta_status_t apply_number(const char *option, double given, double fallback, double least, double most, double *out_value) {
+  *out_value = given < 0 ? fallback : given;
+  if (!(*out_value >= least && *out_value < most))
+    return delta_status_make(INVALID_ARGUMENT, "%s %g: give a number from %g to below %g", option, given, least, most);
+  return DELTA_OK;
+}
+
+static delta_status_t apply_optimizer(const delta_plan_options_t *options, delta_plan_t *plan) {
+  const char *name = options->optimizer ? options->optimizer : "sgd";
+  size_t index = find_name(name, strlen(name), optimizer_names, 1, DELTA_OPTIMIZER_COUNT);
+  if (index == DELTA_OPTIMIZER_COUNT) return unknown_name("--optimizer", name, optimizer_names, 1, DELTA_OPTIMIZER_COUNT, plan->allocator);
+  const delta_optimizer_defaults_t *defaults = &optimizer_defaults[index];
+  delta_optimizer_options_t *optimizer = &plan->build.optimizer;
+  optimizer->kind = (delta_optimizer_t)index;
+  optimizer->nesterov = options->nesterov != 0;
+  DELTA_RETURN_IF_ERROR(apply_number("--lr", options->learning_rate, defaults->learning_rate, 0, 1e6, &plan->learning_rate));
+  DELTA_RETURN_IF_ERROR(apply_number("--momentum", options->momentum, defaults->momentum, 0, 1, &optimizer->momentum));
+  DELTA_RETURN_IF_ERROR(apply_number("--weight-decay", options->weight_decay, defaults->weight_decay, 0, 1e6, &optimizer->weight_decay));
+  DELTA_RETURN_IF_ERROR(apply_number("--beta1", options->beta1, defaults->beta1, 0, 1, &optimizer->beta1));
+  DELTA_RETURN_IF_ERROR(apply_number("--beta2", options->beta2, defaults->beta2, 0, 1, &optimizer->beta2));
+  DELTA_RETURN_IF_ERROR(apply_number("--epsilon", options->epsilon, defaults->epsilon, 0, 1e6, &optimizer->epsilon));
+  bool uses_momentum = optimizer->kind == DELTA_OPTIMIZER_SGD || optimizer->kind == DELTA_OPTIMIZER_RMSPROP;
+  if (options->momentum > 0 && !uses_momentum)
+    return delta_status_make(INVALID_ARGUMENT, "--momentum does not apply to --optimizer %s", name);
+  if (optimizer->nesterov && (optimizer->kind != DELTA_OPTIMIZER_SGD || optimizer->momentum == 0)) {
+    return delta_status_make(INVALID_ARGUMENT, "--nesterov needs --optimizer sgd with --momentum above 0");
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t copy_strings(delta_plan_t *plan, const char *const *strings, size_t count, const char *const **out_strings) {
+  char **copies = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, count, &copies));
+  for (size_t i = 0; i < count; ++i)
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, strings[i], strlen(strings[i]), &copies[i]));
+  *out_strings = (const char *const *)copies;
+  return DELTA_OK;
+}
+
+static delta_status_t apply_import(const delta_plan_options_t *options, delta_plan_t *plan) {
+  delta_import_options_t *import = &plan->build.import;
+  if (options->batch < 0)
+    return delta_status_make(INVALID_ARGUMENT, "--batch %lld: give a number of samples from 1 on", (long long)options->batch);
+  import->batch = options->batch;
+  const char *mode = options->batchnorm ? options->batchnorm : batchnorm_names[0];
+  size_t mode_count = sizeof batchnorm_names / sizeof *batchnorm_names;
+  size_t index = find_name(mode, strlen(mode), batchnorm_names, 0, mode_count);
+  if (index == mode_count) return unknown_name("--batchnorm", mode, batchnorm_names, 0, mode_count, plan->allocator);
+  import->batchnorm = (delta_batchnorm_mode_t)index;
+  import->batchnorm_unbiased = options->batchnorm_unbiased != 0;
+  delta_dim_binding_t *dims = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, options->dim_count, &dims));
+  for (size_t i = 0; i < options->dim_count; ++i) {
+    char *symbol = NULL;
+    if (options->dims[i].size < 0)
+      return delta_status_make(INVALID_ARGUMENT, "--dim %s=%lld: a size cannot be negative", options->dims[i].name,
+                               (long long)options->dims[i].size);
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, options->dims[i].name, strlen(options->dims[i].name), &symbol));
+    dims[i] = (delta_dim_binding_t){.symbol = symbol, .size = options->dims[i].size};
+  }
+  import->dims = dims;
+  import->dim_count = options->dim_count;
+  import->levers = plan->levers;
+  import->log = options->log;
+  return DELTA_OK;
+}
+
+static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "none", out_policy));
+  plan->policy = delta_policy_info(*out_policy)->name;
+  plan->build.eager = *out_policy == DELTA_POLICY_EAGER;
+  plan->levers = plan->build.eager ? 0 : DELTA_LEVERS_ALL;
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, delta_plan_t *plan, delta_policy_t *out_policy) {
+  if (!options->model_path) return delta_status_make(INVALID_ARGUMENT, "no model file given");
+  const char *slash = strrchr(options->model_path, '/');
+  const char *file = slash ? slash + 1 : options->model_path;
+  char *model_file = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, file, strlen(file), &model_file));
+  plan->model_file = model_file;
+  DELTA_RETURN_IF_ERROR(apply_policy(options->policy, plan, out_policy));
+  DELTA_RETURN_IF_ERROR(apply_import(options, plan));
+  DELTA_RETURN_IF_ERROR(apply_loss(options->loss, plan));
+  DELTA_RETURN_IF_ERROR(apply_optimizer(options, plan));
+  delta_build_options_t *build = &plan->build;
+  build->class_axis = options->class_axis;
+  build->ignore_index = options->ignore_index;
+  DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
+  if (options->accumulate < 1)
+    return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
+  plan->accumulate = options->accumulate;
+  build->accumulates = options->accumulate > 1;
+  DELTA_RETURN_IF_ERROR(copy_strings(plan, options->freeze, options->freeze_count, &build->freeze));
+  build->freeze_count = options->freeze_count;
+  DELTA_RETURN_IF_ERROR(copy_strings(plan, options->train, options->train_count, &build->train));
+  build->train_count = options->train_count;
+  return DELTA_OK;
+}
+
+delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
+                                    uint64_t *out_budget_bytes) {
+  if (!text) {
+    *out_budget_bytes = free_bytes;
+    return DELTA_OK;
+  }
+  if (strcmp(text, "unlimited") == 0) {
+    *out_budget_bytes = UINT64_MAX;
+    return DELTA_OK;
+  }
+  if (strcmp(text, "minimum") == 0) {
+    *out_budget_bytes = minimum_bytes;
+    return DELTA_OK;
+  }
+  size_t length = strlen(text);
+  if (length > 1 && text[length - 1] == '%') {
+    char *end = NULL;
+    double percent = strtod(text, &end);
+    if (end != text + length - 1 || !(percent > 0 && percent <= 1e6))
+      return delta_status_make(INVALID_ARGUMENT, "--budget %s: give a percentage above 0", text);
+    *out_budget_bytes = (uint64_t)((double)unlimited_bytes * percent / 100);
+    return DELTA_OK;
+  }
+  return delta_status_annotate(delta_size_parse(text, out_budget_bytes), "--budget");
+}

@@ -1,0 +1,17 @@
+// Plan options: the words of the public options turned into build options, checked, with strings owned by the plan.
+#ifndef DELTA_RUNTIME_PLAN_OPTIONS_H_
+#define DELTA_RUNTIME_PLAN_OPTIONS_H_
+
+#include <delta/plan.h>
+
+#include "planner/planner.h"
+#include "plans/plan.h"
+
+// Fills plan->build, plan->policy, plan->levers, plan->learning_rate, plan->model_file. INVALID_ARGUMENT names the option and what it may be.
+DELTA_MUST_USE delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, delta_plan_t *plan, delta_policy_t *out_policy);
+
+// Resolves a budget text. unlimited_bytes and minimum_bytes are what the train program needs; free_bytes what the device has.
+DELTA_MUST_USE delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
+                                                   uint64_t *out_budget_bytes);
+
+#endif // DELTA_RUNTIME_PLAN_OPTIONS_H_

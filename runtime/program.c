@@ -1,0 +1,76 @@
+// Building is deterministic, so a plan stores only the schedule, and these parts are made again when it is run.
+#include "runtime/program.h"
+
+#include <string.h>
+
+static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocator_t allocator, delta_selection_t **out_selection) {
+  *out_selection = NULL;
+  delta_selection_t *selection = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &selection));
+  selection->allocator = allocator;
+  selection->node_count = (uint32_t)graph->nodes.count;
+  delta_status_t status = DELTA_ALLOCATE(allocator, selection->node_count, &selection->costs);
+  if (status) {
+    delta_selection_free(selection);
+    return status;
+  }
+  *out_selection = selection;
+  return DELTA_OK;
+}
+
+delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind, int64_t batch,
+                                   delta_device_t *device, bool plain, delta_allocator_t allocator, delta_program_parts_t *out_parts) {
+  *out_parts = (delta_program_parts_t){.kind = kind};
+  delta_build_options_t options = *build;
+  options.import.batch = batch;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, delta_graph_build(model, &options, kind, allocator, &out_parts->graph, &out_parts->facts), cleanup);
+  out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_program_rows(out_parts->graph);
+  if (plain) {
+    DELTA_GOTO_IF_ERROR(status, plain_selection(out_parts->graph, allocator, &out_parts->selection), cleanup);
+  } else {
+    DELTA_GOTO_IF_ERROR(status, delta_select(device, out_parts->graph, allocator, &out_parts->selection), cleanup);
+  }
+  const delta_problem_graph_options_t problem_options = {
+      .costs = out_parts->selection->costs,
+      .alignment_bytes = plain ? 1 : device->alignment_bytes,
+      .inplace = delta_lever_is_on(build->import.levers, DELTA_LEVER_INPLACE),
+  };
+  DELTA_GOTO_IF_ERROR(
+      status, delta_problem_from_graph(out_parts->graph, &problem_options, allocator, &out_parts->problem, &out_parts->tensor_of_storage),
+      cleanup);
+cleanup:
+  if (status) delta_program_deinit(out_parts);
+  return status;
+}
+
+void delta_program_deinit(delta_program_parts_t *parts) {
+  delta_problem_free(parts->problem);
+  delta_selection_free(parts->selection);
+  delta_graph_free(parts->graph);
+  *parts = (delta_program_parts_t){0};
+}
+
+delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers, uint64_t capacity_bytes,
+                                  delta_allocator_t allocator, delta_planner_result_t *out_result) {
+  // A problem is immutable for others; its budget belongs to this call.
+  delta_problem_t problem = *parts->problem;
+  problem.budget_bytes = capacity_bytes;
+  const delta_planner_options_t options = {.policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE)};
+  return delta_planner_run(&problem, &options, allocator, out_result);
+}
+
+bool delta_is_own_name(const char *name) { return strncmp(name, "delta.", strlen("delta.")) == 0; }
+
+int64_t delta_program_rows(const delta_graph_t *graph) {
+  delta_tensor_id_t label = delta_graph_find_input(graph, DELTA_NAME_LABEL);
+  if (!delta_tensor_is_none(label)) {
+    const delta_shape_t *shape = &delta_graph_tensor(graph, label)->shape;
+    if (shape->rank > 0) return shape->dims[0];
+  }
+  for (size_t i = 0; i < graph->inputs.count; ++i) {
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    if (!delta_is_own_name(tensor->name) && tensor->shape.rank > 0) return tensor->shape.dims[0];
+  }
+  return 1;
+}

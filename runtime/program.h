@@ -1,0 +1,35 @@
+// Program: one program of a plan with everything that is rebuilt rather than stored: graph, selection, problem.
+#ifndef DELTA_RUNTIME_PROGRAM_H_
+#define DELTA_RUNTIME_PROGRAM_H_
+
+#include "planner/planner.h"
+#include "plans/plan.h"
+#include "runtime/select.h"
+
+typedef struct delta_program_parts {
+  delta_program_kind_t kind;
+  int64_t batch; // rows of the inputs; 0 for APPLY
+  delta_graph_t *graph;
+  delta_selection_t *selection;
+  delta_problem_t *problem;
+  const uint32_t *tensor_of_storage; // lives in the problem
+  delta_build_facts_t facts;
+} delta_program_parts_t;
+
+// Builds the parts for `batch` rows. `build` is the plan's; its batch is replaced. With `plain` the problem is that of the graph alone: no workspaces, no padding.
+DELTA_MUST_USE delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind,
+                                                  int64_t batch, delta_device_t *device, bool plain, delta_allocator_t allocator,
+                                                  delta_program_parts_t *out_parts);
+void delta_program_deinit(delta_program_parts_t *parts); // Safe on a zeroed struct.
+
+// Plans built parts by a policy within `capacity_bytes` (the budget less the states).
+DELTA_MUST_USE delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
+                                                 uint64_t capacity_bytes, delta_allocator_t allocator, delta_planner_result_t *out_result);
+
+// Rows of the built graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
+int64_t delta_program_rows(const delta_graph_t *graph);
+
+// A name Delta gave (delta.seed, delta.learning_rate), not the model's.
+bool delta_is_own_name(const char *name);
+
+#endif // DELTA_RUNTIME_PROGRAM_H_
