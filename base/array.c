@@ -1,6 +1,7 @@
 // Array: growth of the typed arrays, by doubling.
 #include "base/array.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -33,6 +34,7 @@ delta_status_t delta_array_push_raw(delta_allocator_t allocator, void **items, s
   bool inside = begin && (const char *)element >= begin && (const char *)element < begin + *count * element_bytes;
   size_t offset_bytes = inside ? (size_t)((const char *)element - begin) : 0;
   DELTA_RETURN_IF_ERROR(delta_array_reserve_raw(allocator, items, *count, capacity, 1, element_bytes));
+  assert(*items && "capacity without items");
   if (inside) element = (const char *)*items + offset_bytes;
   memcpy((char *)*items + *count * element_bytes, element, element_bytes);
   ++*count;

@@ -15,7 +15,13 @@
 DELTA_MUST_USE delta_status_t delta_status_make_at(const char *file, int line, delta_status_code_t code, const char *format, ...)
     DELTA_PRINTF(4, 5);
 // delta_status_make(INVALID_ARGUMENT, "input '%s': ...", name)
-#define delta_status_make(code, ...) delta_status_make_at(__FILE__, __LINE__, DELTA_STATUS_##code, __VA_ARGS__)
+#define delta_status_make(code, ...) delta_status_made(delta_status_make_at(__FILE__, __LINE__, DELTA_STATUS_##code, __VA_ARGS__))
+
+// A status that was made is never NULL: static analysis must know it to follow error paths.
+DELTA_MUST_USE static inline delta_status_t delta_status_made(delta_status_t status) {
+  if (!status) __builtin_unreachable();
+  return status;
+}
 
 // Puts "text: " before the message of a failed status; passes NULL through. Consumes and returns `status`.
 DELTA_MUST_USE delta_status_t delta_status_annotate(delta_status_t status, const char *format, ...) DELTA_PRINTF(2, 3);

@@ -1,12 +1,8 @@
 # libdelta, static and shared, from one compilation.
-function(delta_folder_sources out_sources)
-  set(sources)
-  foreach(folder ${ARGN})
-    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c)
-    list(APPEND sources ${found})
-  endforeach()
-  set(${out_sources} ${sources} PARENT_SCOPE)
-endfunction()
+file(GLOB delta_plain_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} base/*.c plans/*.c planner/*.c runtime/*.c runtime/*/*.c)
+list(FILTER delta_plain_sources EXCLUDE REGEX "^runtime/(cpu|cuda)/")
+file(GLOB delta_onnx_sources CONFIGURE_DEPENDS onnx/*.c onnx/*/*.c)
+file(GLOB delta_cpu_sources CONFIGURE_DEPENDS runtime/cpu/*.c)
 
 set(delta_generated ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${delta_generated})
@@ -17,10 +13,6 @@ add_custom_command(
   DEPENDS ${DELTA_ONNX_PROTO}
   COMMENT "Generating the ONNX file reader"
   VERBATIM)
-
-delta_folder_sources(delta_plain_sources base plans planner runtime runtime/common runtime/dynamic runtime/data)
-delta_folder_sources(delta_onnx_sources onnx onnx/*)
-delta_folder_sources(delta_cpu_sources runtime/cpu)
 
 # Only onnx/ sees protobuf, only runtime/cpu OpenMP and oneDNN: each is an object library with its own include folders.
 add_library(delta_plain OBJECT ${delta_plain_sources})
@@ -55,4 +47,8 @@ foreach(library delta_static delta_shared)
   target_link_libraries(${library} PRIVATE PkgConfig::CJSON PkgConfig::PROTOBUF_C ZLIB::ZLIB ${DELTA_DNNL_LIBRARY} OpenMP::OpenMP_C
                                            Threads::Threads m)
 endforeach()
-set_target_properties(delta_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# Before 1.0 a minor version may change the interface, so it is part of the soname.
+set_target_properties(delta_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(NOT DELTA_SANITIZE AND NOT DELTA_FUZZ)
+  target_link_options(delta_shared PRIVATE -Wl,--no-undefined)
+endif()

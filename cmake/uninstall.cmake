@@ -1,0 +1,10 @@
+# Removes what the last `cmake --install` of this build folder put in place.
+set(manifest ${CMAKE_CURRENT_BINARY_DIR}/install_manifest.txt)
+if(NOT EXISTS ${manifest})
+  message(FATAL_ERROR "${manifest} does not exist: nothing has been installed from this build folder")
+endif()
+file(STRINGS ${manifest} installed)
+foreach(path ${installed})
+  file(REMOVE "$ENV{DESTDIR}${path}")
+  message(STATUS "removed $ENV{DESTDIR}${path}")
+endforeach()
