@@ -245,12 +245,9 @@ uint16_t delta_expr_gradient_value(delta_expr_gradient_t *gradient, uint16_t ins
     value = delta_expr_gradient_source(gradient, gradient->stored[instr]);
   } else {
     uint16_t operands[3] = {0};
-    const int arity = delta_expr_op_info((delta_expr_op_t)forward->op)->arity;
-    for (int k = 0; k < arity; ++k) operands[k] = delta_expr_gradient_value(gradient, forward->operands[k]);
     const delta_expr_op_t op = (delta_expr_op_t)forward->op;
-    value = arity == 3   ? choose(b, operands[0], operands[1], operands[2])
-            : arity == 2 ? delta_expr_binary(b, op, operands[0], operands[1])
-                         : delta_expr_unary(b, op, operands[0]);
+    for (int k = 0; k < delta_expr_op_info(op)->arity; ++k) operands[k] = delta_expr_gradient_value(gradient, forward->operands[k]);
+    value = delta_expr_apply(b, op, operands);
   }
   gradient->values[instr] = value;
   return value;

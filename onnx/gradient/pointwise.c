@@ -1,6 +1,5 @@
 // Gradients of POINTWISE and REDUCE: the derivative of their expression, as one node per set of inputs that are reduced over the same axes.
 // Where an input was broadcast, its gradient is a REDUCE with the derivative as prologue: the full-size product is never stored.
-#include <assert.h>
 #include <string.h>
 
 #include "onnx/gradient/expr_gradient.h"
@@ -100,31 +99,32 @@ static void seed(const derivation_t *self, delta_expr_gradient_t *g) {
   }
 }
 
-// Emits the outputs of a finished builder over the derivation's shape: REDUCE by sums when there are axes, else POINTWISE.
-static void emit_builder(const derivation_t *self, const delta_expr_gradient_t *g, const delta_reduce_kind_t *kinds, uint32_t axes,
+// Emits the outputs of a finished builder over the derivation's shape: a REDUCE when there are axes, else POINTWISE.
+static void emit_builder(const derivation_t *self, delta_expr_gradient_t *g, const delta_reduce_kind_t *kinds, uint32_t axes,
                          const delta_dtype_t *dtypes, delta_tensor_id_t *outputs) {
   delta_emit_t *emit = self->args->emit;
-  const delta_expr_t *expr = &g->builder.expr;
+  uint16_t kept[DELTA_EXPR_MAX_INPUTS];
+  delta_expr_compact(&g->builder, kept);
+  delta_expr_t expr = g->builder.expr;
   delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS];
-  for (uint16_t k = 0; k < expr->input_count; ++k) inputs[k] = self->sources[g->sources[k]];
-  delta_expr_t copy = *expr;
+  for (uint16_t k = 0; k < expr.input_count; ++k) inputs[k] = self->sources[g->sources[kept[k]]];
+  if (axes != 0 && expr.input_count == 0) inputs[expr.input_count++] = self->sources[0]; // a sum of a constant; REDUCE takes an input
   void *instrs = NULL;
-  const delta_status_t status = delta_region_copy(&emit->graph->region, expr->instrs, expr->instr_count, sizeof *expr->instrs, &instrs);
+  const delta_status_t status = delta_region_copy(&emit->graph->region, expr.instrs, expr.instr_count, sizeof *expr.instrs, &instrs);
   if (status) {
     delta_emit_fail(emit, status);
     return;
   }
-  copy.instrs = instrs;
-  const uint64_t all = (UINT64_C(1) << expr->output_count) - 1;
+  expr.instrs = instrs;
   if (axes == 0) {
-    delta_pointwise_attrs_t attrs = {.shape = self->shape, .expr = copy};
-    memcpy(attrs.dtypes, dtypes, expr->output_count * sizeof *dtypes);
-    delta_emit_node(emit, DELTA_CORE_POINTWISE, &attrs, sizeof attrs, inputs, expr->input_count, outputs, expr->output_count, all);
+    delta_pointwise_attrs_t attrs = {.shape = self->shape, .expr = expr};
+    memcpy(attrs.dtypes, dtypes, expr.output_count * sizeof *dtypes);
+    delta_emit_node(emit, DELTA_CORE_POINTWISE, &attrs, sizeof attrs, inputs, expr.input_count, outputs, expr.output_count, 0);
   } else {
-    delta_reduce_attrs_t attrs = {.shape = self->shape, .axes = axes, .expr = copy};
-    memcpy(attrs.dtypes, dtypes, expr->output_count * sizeof *dtypes);
-    for (uint16_t k = 0; k < expr->output_count; ++k) attrs.kinds[k] = kinds ? kinds[k] : DELTA_REDUCE_SUM;
-    delta_emit_node(emit, DELTA_CORE_REDUCE, &attrs, sizeof attrs, inputs, expr->input_count, outputs, expr->output_count, all);
+    delta_reduce_attrs_t attrs = {.shape = self->shape, .axes = axes, .expr = expr};
+    memcpy(attrs.dtypes, dtypes, expr.output_count * sizeof *dtypes);
+    for (uint16_t k = 0; k < expr.output_count; ++k) attrs.kinds[k] = kinds ? kinds[k] : DELTA_REDUCE_SUM;
+    delta_emit_node(emit, DELTA_CORE_REDUCE, &attrs, sizeof attrs, inputs, expr.input_count, outputs, expr.output_count, 0);
   }
 }
 
@@ -138,43 +138,39 @@ static delta_tensor_id_t passed_through(const derivation_t *self, const delta_ex
   return same ? id : DELTA_TENSOR_NONE;
 }
 
+// The output of the new expression that gives `instr` as `dtype`, made when there is none yet.
+static uint32_t output_position(delta_expr_builder_t *builder, delta_dtype_t *dtypes, uint16_t instr, delta_dtype_t dtype) {
+  uint32_t p = 0;
+  while (p < builder->expr.output_count && !(builder->expr.outputs[p] == instr && dtypes[p] == dtype)) ++p;
+  if (p < builder->expr.output_count) return p;
+  delta_expr_output(builder, instr);
+  if (!builder->overflow) dtypes[p] = dtype;
+  return p;
+}
+
 // Gradients of the inputs in `wanted`, all reduced over `axes`. False, and nothing emitted, when the expression would be too long.
 static bool derive(const derivation_t *self, uint32_t wanted, uint32_t axes) {
   const delta_gradient_args_t *args = self->args;
   delta_expr_gradient_t g;
   uint16_t gradients[DELTA_EXPR_MAX_INPUTS];
-  uint32_t computed = 0;
-  for (uint32_t rest = wanted; rest != computed;) { // again without what passes through, so that nothing is loaded for it
-    computed = rest;
-    seed(self, &g);
-    delta_expr_gradient_run(&g, computed, gradients);
-    if (g.builder.overflow) return false;
-    for (uint32_t k = 0; k < args->node->input_count; ++k) {
-      if (!((computed >> k) & 1u)) continue;
-      const bool none = gradients[k] == DELTA_EXPR_NONE;
-      const delta_tensor_id_t same = none || axes != 0 ? DELTA_TENSOR_NONE : passed_through(self, &g, gradients[k], k);
-      if (!none && delta_tensor_is_none(same)) continue;
-      args->input_gradients[k] = none ? DELTA_TENSOR_NONE : delta_emit_view(args->emit, same, delta_rule_input_shape(args, k));
-      rest &= ~(1u << k);
-    }
-  }
-  if (computed == 0) return true;
-  uint32_t position[DELTA_EXPR_MAX_INPUTS] = {0};
+  seed(self, &g);
+  delta_expr_gradient_run(&g, wanted, gradients);
+  if (g.builder.overflow) return false;
+  uint32_t position[DELTA_EXPR_MAX_INPUTS] = {0}, computed = 0;
   delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
   delta_tensor_id_t outputs[DELTA_EXPR_MAX_OUTPUTS];
   for (uint32_t k = 0; k < args->node->input_count; ++k) {
-    if (!((computed >> k) & 1u)) continue;
-    const delta_expr_t *expr = &g.builder.expr;
-    const delta_dtype_t dtype = delta_rule_input_dtype(args, k);
-    uint32_t p = 0;
-    while (p < expr->output_count && !(expr->outputs[p] == gradients[k] && dtypes[p] == dtype)) ++p;
-    position[k] = p;
-    if (p < expr->output_count) continue;
-    delta_expr_output(&g.builder, gradients[k]);
-    if (g.builder.overflow) return false;
-    dtypes[p] = dtype;
-    outputs[p] = DELTA_TENSOR_NONE;
+    if (!((wanted >> k) & 1u) || gradients[k] == DELTA_EXPR_NONE) continue;
+    const delta_tensor_id_t same = axes == 0 ? passed_through(self, &g, gradients[k], k) : DELTA_TENSOR_NONE;
+    if (!delta_tensor_is_none(same)) {
+      args->input_gradients[k] = delta_emit_view(args->emit, same, delta_rule_input_shape(args, k));
+    } else {
+      computed |= 1u << k;
+      position[k] = output_position(&g.builder, dtypes, gradients[k], delta_rule_input_dtype(args, k));
+    }
   }
+  if (g.builder.overflow) return false;
+  if (computed == 0) return true;
   emit_builder(self, &g, NULL, axes, dtypes, outputs);
   for (uint32_t k = 0; k < args->node->input_count; ++k) {
     if (!((computed >> k) & 1u)) continue;
@@ -189,7 +185,8 @@ static delta_tensor_id_t unfold_instr(const derivation_t *self, uint16_t i, cons
   delta_emit_t *emit = self->args->emit;
   if (instr->op == DELTA_EXPR_INPUT) return delta_emit_cast(emit, self->sources[instr->operands[0]], self->expr->compute);
   if (instr->op == DELTA_EXPR_CONST) return delta_emit_scalar(emit, self->expr->compute, instr->immediate.real);
-  const int arity = delta_expr_op_info((delta_expr_op_t)instr->op)->arity;
+  const delta_expr_op_t op = (delta_expr_op_t)instr->op;
+  const int arity = delta_expr_op_info(op)->arity;
   delta_tensor_id_t inputs[3];
   uint16_t loads[3] = {0};
   delta_expr_builder_t builder;
@@ -198,10 +195,7 @@ static delta_tensor_id_t unfold_instr(const derivation_t *self, uint16_t i, cons
     inputs[k] = values[instr->operands[k]];
     loads[k] = delta_expr_input(&builder, (uint16_t)k);
   }
-  const delta_expr_op_t op = (delta_expr_op_t)instr->op;
-  delta_expr_output(&builder, arity == 3   ? delta_expr_select(&builder, loads[0], loads[1], loads[2])
-                              : arity == 2 ? delta_expr_binary(&builder, op, loads[0], loads[1])
-                                           : delta_expr_unary(&builder, op, loads[0]));
+  delta_expr_output(&builder, delta_expr_apply(&builder, op, loads));
   return delta_emit_expr(emit, &builder, self->expr->compute, inputs, (uint32_t)arity);
 }
 
@@ -315,9 +309,9 @@ delta_status_t delta_gradient_moments(const delta_gradient_args_t *args) {
   const delta_moments_attrs_t *attrs = args->node->attrs;
   if (!args->wanted[0]) return DELTA_OK;
   delta_emit_t *emit = args->emit;
-  const delta_shape_t *shape = delta_rule_input_shape(args, 0);
+  const delta_shape_t shape = *delta_rule_input_shape(args, 0);
   const delta_dtype_t dtype = delta_rule_input_dtype(args, 0);
-  const double count = (double)reduced_count(shape, attrs->axes);
+  const double count = (double)reduced_count(&shape, attrs->axes);
   const delta_tensor_id_t dmean = args->output_gradients[0], dvariance = args->output_gradients[1];
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
@@ -343,6 +337,6 @@ delta_status_t delta_gradient_moments(const delta_gradient_args_t *args) {
   }
   delta_expr_output(&builder, sum);
   const delta_tensor_id_t gradient = delta_emit_expr(emit, &builder, dtype, inputs, input_count);
-  args->input_gradients[0] = delta_emit_expand(emit, gradient, shape);
+  args->input_gradients[0] = delta_emit_expand(emit, gradient, &shape);
   return DELTA_OK;
 }
