@@ -106,16 +106,17 @@ static void set_taps(const delta_resize_attrs_t *attrs, int32_t d, axis_taps_t *
   coordinate = fmax(-(double)taps->in - 1, fmin(coordinate, 2 * (double)taps->in + 1)); // beyond, all taps are at the edge anyway
   int64_t left = (int64_t)ceil(coordinate) - 1, first = first_tap(attrs, d);
   double fraction = coordinate - (double)left, sum = 0;
+  bool excludes = attrs->exclude_outside && attrs->mode != DELTA_RESIZE_NEAREST; // a nearest one is always found
   int64_t *indices = taps->indices + i * taps->count;
   double *weights = taps->weights + i * taps->count;
   for (int64_t k = 0; k < taps->count; ++k) {
     int64_t index = left + first + k;
-    bool excluded = attrs->exclude_outside && (index < 0 || index >= taps->in);
+    bool excluded = excludes && (index < 0 || index >= taps->in);
     indices[k] = clamp_index(index, taps->in);
     weights[k] = excluded ? 0 : tap_weight(attrs, d, fraction, first + k);
     sum += weights[k];
   }
-  if (attrs->exclude_outside || filter_scale(attrs, d) < 1)
+  if ((excludes || filter_scale(attrs, d) < 1) && sum != 0)
     for (int64_t k = 0; k < taps->count; ++k) weights[k] /= sum;
 }
 
