@@ -203,15 +203,12 @@ static delta_status_t store_outputs(delta_import_state_t *state, const delta_low
 
 static delta_status_t lower_node(delta_import_state_t *state, delta_lower_t *lower, uint32_t node_index) {
   const delta_model_node_t *node = &state->model->nodes[node_index];
-  if (node->output_count > DELTA_LOWER_MAX_OUTPUTS) {
-    return delta_status_make(UNSUPPORTED, "node '%.200s' (%s): has %u outputs; at most %d are supported", node->name, node->op_type,
-                             node->output_count, DELTA_LOWER_MAX_OUTPUTS);
-  }
   delta_tensor_id_t *inputs = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&state->scratch, node->input_count, &inputs));
   for (uint32_t k = 0; k < node->input_count; ++k) {
     inputs[k] = delta_value_is_none(node->inputs[k]) ? DELTA_TENSOR_NONE : state->tensors[node->inputs[k].index];
   }
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&state->scratch, node->output_count, &lower->outputs));
   for (uint32_t k = 0; k < node->output_count; ++k) lower->outputs[k] = DELTA_TENSOR_NONE;
   lower->node = node;
   lower->opset = node->opset;
@@ -263,24 +260,19 @@ delta_status_t delta_import(const delta_model_t *model, const delta_import_optio
                             delta_graph_t **out_graph, delta_import_facts_t *out_facts) {
   *out_graph = NULL;
   *out_facts = (delta_import_facts_t){0};
-  delta_tensor_id_t outputs[DELTA_LOWER_MAX_OUTPUTS];
   delta_import_state_t state;
-  delta_lower_t lower = {.model = model,
-                         .options = options,
-                         .outputs = outputs,
-                         .training = options->training || options->as_exported,
-                         .facts = out_facts,
-                         .import = &state};
+  delta_lower_t lower = {
+      .model = model, .options = options, .training = options->training || options->as_exported, .facts = out_facts, .import = &state};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, state_init(&state, model, options, allocator), cleanup);
   delta_emit_init(&lower.emit, state.graph);
   lower.emit.fold = true;
   lower.emit.group = model->node_count;
-  DELTA_GOTO_IF_ERROR(status, walk(&state, &lower), cleanup);
+  status = delta_status_join(walk(&state, &lower), delta_emit_finish(&lower.emit));
+  if (status) goto cleanup;
   *out_graph = state.graph;
   state.graph = NULL;
 cleanup:
-  status = delta_status_join(status, state.graph || *out_graph ? delta_emit_finish(&lower.emit) : DELTA_OK);
   state_deinit(&state);
   return status;
 }

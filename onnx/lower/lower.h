@@ -8,8 +8,6 @@
 #include "onnx/graph/emit.h"
 #include "onnx/lower/import.h"
 
-enum { DELTA_LOWER_MAX_OUTPUTS = 512 };
-
 typedef struct delta_lower {
   delta_emit_t emit;
   const delta_model_t *model;

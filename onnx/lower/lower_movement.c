@@ -71,12 +71,13 @@ delta_status_t delta_lower_split(delta_lower_t *lower) {
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, x);
   int32_t axis = delta_lower_axis(lower, "attribute 'axis'", delta_lower_int(lower, "axis", 0), shape.rank);
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  int64_t parts[DELTA_LOWER_MAX_OUTPUTS];
+  int64_t *parts = NULL;
   size_t count = 0;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&lower->emit.graph->region, lower->output_count, &parts));
   if (!delta_tensor_is_none(delta_lower_input(lower, 1))) {
-    if (delta_lower_known_ints(lower, 1, parts, DELTA_LOWER_MAX_OUTPUTS, &count)) check_parts(lower, shape.dims[axis], parts, count);
+    if (delta_lower_known_ints(lower, 1, parts, lower->output_count, &count)) check_parts(lower, shape.dims[axis], parts, count);
   } else if (delta_lower_has(lower, "split")) {
-    count = delta_lower_ints(lower, "split", parts, DELTA_LOWER_MAX_OUTPUTS);
+    count = delta_lower_ints(lower, "split", parts, lower->output_count);
     check_parts(lower, shape.dims[axis], parts, count);
   } else {
     split_evenly(lower, shape.dims[axis], parts, lower->output_count);
