@@ -268,11 +268,11 @@ delta_status_t delta_import(const delta_model_t *model, const delta_import_optio
   delta_emit_init(&lower.emit, state.graph);
   lower.emit.fold = true;
   lower.emit.group = model->node_count;
-  DELTA_GOTO_IF_ERROR(status, walk(&state, &lower), cleanup);
+  status = delta_status_join(walk(&state, &lower), delta_emit_finish(&lower.emit));
+  if (status) goto cleanup;
   *out_graph = state.graph;
   state.graph = NULL;
 cleanup:
-  status = delta_status_join(status, state.graph || *out_graph ? delta_emit_finish(&lower.emit) : DELTA_OK);
   state_deinit(&state);
   return status;
 }
