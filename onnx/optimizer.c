@@ -89,11 +89,12 @@ delta_optimizer_shared_t delta_optimizer_prepare(delta_emit_t *emit, const delta
   const bool lamb = options->kind == DELTA_OPTIMIZER_LAMB;
   delta_expr_output(&b, lamb ? first : delta_expr_binary(&b, DELTA_EXPR_DIV, lr, first));
   delta_expr_output(&b, lamb ? second : delta_expr_unary(&b, DELTA_EXPR_SQRT, second));
-  const uint16_t decay = delta_expr_binary(&b, DELTA_EXPR_MUL, lr, delta_expr_real(&b, options->weight_decay));
-  delta_expr_output(&b, delta_expr_binary(&b, DELTA_EXPR_SUB, delta_expr_real(&b, 1.0), decay));
+  if (options->kind == DELTA_OPTIMIZER_ADAMW && options->weight_decay != 0.0) {
+    const uint16_t decay = delta_expr_binary(&b, DELTA_EXPR_MUL, lr, delta_expr_real(&b, options->weight_decay));
+    delta_expr_output(&b, delta_expr_binary(&b, DELTA_EXPR_SUB, delta_expr_real(&b, 1.0), decay));
+  }
   const delta_dtype_t dtypes[3] = {DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32};
   const delta_tensor_id_t inputs[2] = {step, rate};
-  if (options->kind != DELTA_OPTIMIZER_ADAMW || options->weight_decay == 0.0) b.expr.output_count = 2;
   delta_tensor_id_t outputs[3] = {DELTA_TENSOR_NONE, DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};
   delta_emit_exprs(emit, &b, dtypes, inputs, 2, outputs);
   if (lamb) {
