@@ -93,7 +93,7 @@ static const library_rule_t library_rules[] = {
     {"omp.h oneapi/ dnnl", "runtime/cpu/"},
     {"cuda cudnn cublas nvrtc nvToolsExt", "runtime/cuda/"},
     {"cjson/", "base/json"},
-    {"zlib.h", "runtime/data/"},
+    {"zlib.h", "runtime/data/ tests/"},
 };
 
 // The rule that refuses `header` in the file `relative`, in words; NULL when none does.

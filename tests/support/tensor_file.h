@@ -1,0 +1,21 @@
+// Tensor file: reads one ONNX TensorProto from a .pb file, as test collections store inputs and expected outputs.
+#ifndef DELTA_TESTS_SUPPORT_TENSOR_FILE_H_
+#define DELTA_TESTS_SUPPORT_TENSOR_FILE_H_
+
+#include "base/allocator.h"
+#include "base/dtype.h"
+#include "base/shape.h"
+
+typedef struct delta_tensor_file {
+  delta_allocator_t allocator;
+  delta_dtype_t dtype;
+  delta_shape_t shape;
+  void *data; // Owned; native order.
+  size_t size_bytes;
+} delta_tensor_file_t;
+
+// Values may be raw bytes or in the typed fields. UNSUPPORTED: an element type that Delta does not store.
+DELTA_MUST_USE delta_status_t delta_tensor_file_read(const char *path, delta_allocator_t allocator, delta_tensor_file_t *out_tensor);
+void delta_tensor_file_free(delta_tensor_file_t *tensor); // Safe on a zeroed struct.
+
+#endif // DELTA_TESTS_SUPPORT_TENSOR_FILE_H_
