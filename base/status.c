@@ -60,8 +60,8 @@ delta_status_t delta_status_make_at(const char *file, int line, delta_status_cod
   return status_from_text(code, text, length);
 }
 
-delta_status_t delta_status_annotate(delta_status_t status, const char *format, ...) {
-  if (!status || status == &status_without_memory) return status;
+delta_status_t delta_status_prefix(delta_status_t status, const char *format, ...) {
+  if (status == &status_without_memory) return status;
   char text[MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);

@@ -23,8 +23,14 @@ DELTA_MUST_USE static inline delta_status_t delta_status_made(delta_status_t sta
   return status;
 }
 
-// Puts "text: " before the message of a failed status; passes NULL through. Consumes and returns `status`.
-DELTA_MUST_USE delta_status_t delta_status_annotate(delta_status_t status, const char *format, ...) DELTA_PRINTF(2, 3);
+// Puts "text: " before the message of a failed status; passes NULL through, without evaluating the text. Consumes and returns `status`.
+// delta_status_annotate(status, "node '%s'", name)
+#define delta_status_annotate(status, ...)                                                                                \
+  __extension__({                                                                                                         \
+    delta_status_t delta_status_inner_ = (status);                                                                        \
+    delta_status_inner_ ? delta_status_made(delta_status_prefix(delta_status_inner_, __VA_ARGS__)) : delta_status_inner_; \
+  })
+DELTA_MUST_USE delta_status_t delta_status_prefix(delta_status_t status, const char *format, ...) DELTA_PRINTF(2, 3);
 
 // Keeps the first error of the two and frees the other.
 DELTA_MUST_USE delta_status_t delta_status_join(delta_status_t first, delta_status_t second);

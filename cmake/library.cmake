@@ -49,6 +49,3 @@ foreach(library delta_static delta_shared)
 endforeach()
 # Before 1.0 a minor version may change the interface, so it is part of the soname.
 set_target_properties(delta_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-if(NOT DELTA_SANITIZE AND NOT DELTA_FUZZ)
-  target_link_options(delta_shared PRIVATE -Wl,--no-undefined)
-endif()

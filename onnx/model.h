@@ -131,7 +131,8 @@ struct delta_model {
   uint32_t node_count;
   delta_map_t value_by_name;
 
-  const char **external_paths; // opened by the path rules of external.h
+  const char *external_folder; // of the options; NULL for none
+  const char **external_paths; // locations as written in the file, opened by the path rules of external.h
   uint32_t external_count;
 };
 

@@ -35,6 +35,9 @@ typedef struct delta_plan_numerics {
 } delta_plan_numerics_t;
 
 typedef struct delta_plan_totals {
+  uint64_t node_count; // of the train program's graph
+  int64_t trainable_parameters;
+  uint32_t trainable_tensors;
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
   uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers

@@ -7,10 +7,10 @@
 #include "base/status.h"
 
 // X(identifier, name, help)
-#define DELTA_RATE_SCHEDULES(X)                                  \
-  X(CONSTANT, "constant", "the rate as given")                   \
-  X(LINEAR, "linear", "falls linearly to zero at the last step") \
-  X(COSINE, "cosine", "half a cosine to zero at the last step")  \
+#define DELTA_RATE_SCHEDULES(X)                                              \
+  X(CONSTANT, "constant", "the rate as given")                               \
+  X(LINEAR, "linear", "falls linearly, to zero after the last step")         \
+  X(COSINE, "cosine", "falls by half a cosine, to zero after the last step") \
   X(STEP, "step", "divided by 10 at 1/3 and 2/3 of the steps")
 
 typedef enum delta_rate_schedule {

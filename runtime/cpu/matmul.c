@@ -1,0 +1,94 @@
+// Matrix products through oneDNN, on plain layouts: a transposed operand is one with exchanged strides.
+#include <string.h>
+
+#include "runtime/cpu/onednn.h"
+
+// An operand as oneDNN sees it.
+typedef struct delta_matrix {
+  int64_t dims[DELTA_MAX_RANK];
+  int64_t strides[DELTA_MAX_RANK];
+  int32_t rank;
+} delta_matrix_t;
+
+// The logical matrix of a tensor: its last two dimensions exchanged when transposed, leading ones of 1 added up to `rank`.
+static delta_matrix_t view_matrix(const delta_shape_t *shape, bool transposed, int32_t rank) {
+  delta_matrix_t matrix = {.rank = rank};
+  int64_t strides[DELTA_MAX_RANK];
+  delta_shape_strides(shape, strides);
+  int32_t lead = rank - shape->rank;
+  int64_t whole = delta_shape_count(shape);
+  for (int32_t d = 0; d < rank; ++d) {
+    matrix.dims[d] = d < lead ? 1 : shape->dims[d - lead];
+    matrix.strides[d] = d < lead ? whole : strides[d - lead];
+  }
+  if (transposed) {
+    int64_t dim = matrix.dims[rank - 1], stride = matrix.strides[rank - 1];
+    matrix.dims[rank - 1] = matrix.dims[rank - 2];
+    matrix.strides[rank - 1] = matrix.strides[rank - 2];
+    matrix.dims[rank - 2] = dim;
+    matrix.strides[rank - 2] = stride;
+  }
+  return matrix;
+}
+
+// Leading dimensions and rows in one: possible when the second operand is a single matrix and the first is not transposed.
+static void flatten_rows(delta_matrix_t *matrix) {
+  int64_t rows = 1;
+  for (int32_t d = 0; d + 1 < matrix->rank; ++d) rows *= matrix->dims[d];
+  int64_t columns = matrix->dims[matrix->rank - 1];
+  *matrix = (delta_matrix_t){.dims = {rows, columns}, .strides = {columns, 1}, .rank = 2};
+}
+
+static bool is_single_matrix(const delta_shape_t *shape) { return delta_shape_count_range(shape, 0, shape->rank - 2) == 1; }
+
+static delta_status_t layout_of(const delta_matrix_t *matrix, dnnl_memory_desc_t *out_layout) {
+  return delta_onednn_strided(matrix->dims, matrix->strides, matrix->rank, out_layout);
+}
+
+const char *delta_cpu_matmul_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  const char *reason = delta_cpu_refuse_unless_float32(graph, node);
+  if (reason) return reason;
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (delta_shape_count(&delta_node_input(graph, node, i)->shape) == 0) return "an operand has no elements";
+  }
+  return NULL;
+}
+
+delta_status_t delta_cpu_matmul_prepare(delta_kernel_t *kernel) {
+  const delta_matmul_attrs_t *attrs = kernel->node->attrs;
+  const delta_shape_t *a_shape = &delta_node_input(kernel->graph, kernel->node, 0)->shape,
+                      *b_shape = &delta_node_input(kernel->graph, kernel->node, 1)->shape;
+  const delta_shape_t *y_shape = &delta_node_output(kernel->graph, kernel->node, 0)->shape;
+  int32_t rank = y_shape->rank;
+  delta_matrix_t a = view_matrix(a_shape, attrs->transpose_a, rank), b = view_matrix(b_shape, attrs->transpose_b, rank),
+                 y = view_matrix(y_shape, false, rank);
+  if (is_single_matrix(b_shape) && !attrs->transpose_a) {
+    flatten_rows(&a);
+    flatten_rows(&y);
+    delta_shape_t b_matrix = {.rank = 2, .dims = {b_shape->dims[b_shape->rank - 2], b_shape->dims[b_shape->rank - 1]}};
+    b = view_matrix(&b_matrix, attrs->transpose_b, 2);
+  }
+  delta_onednn_primitive_t *primitive = NULL;
+  dnnl_memory_desc_t a_layout, b_layout, y_layout;
+  dnnl_matmul_desc_t descriptor;
+  dnnl_primitive_desc_t description = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_open(kernel, &primitive), cleanup);
+  DELTA_GOTO_IF_ERROR(status, layout_of(&a, &a_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, layout_of(&b, &b_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, layout_of(&y, &y_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_matmul_desc_init(&descriptor, &a_layout, &b_layout, NULL, &y_layout)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_describe(primitive, &descriptor, NULL, &description), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_SRC, &a_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_WEIGHTS, &b_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_DST, &y_layout), cleanup);
+  status = delta_onednn_build(kernel, description);
+cleanup:
+  if (description) dnnl_primitive_desc_destroy(description);
+  return status;
+}
+
+delta_status_t delta_cpu_matmul_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const void *addresses[] = {buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  return delta_onednn_execute(kernel, addresses, buffers->workspace);
+}

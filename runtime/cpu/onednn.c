@@ -1,0 +1,98 @@
+// Creation and execution of oneDNN primitives with planned scratchpads.
+#include "runtime/cpu/onednn.h"
+
+#include <string.h>
+
+delta_status_t delta_onednn_status(dnnl_status_t result, const char *call) {
+  switch (result) {
+    case dnnl_success:
+      return DELTA_OK;
+    case dnnl_out_of_memory:
+      return delta_status_make(OUT_OF_MEMORY, "oneDNN has no memory for %s", call);
+    case dnnl_unimplemented:
+      return delta_status_make(UNSUPPORTED, "oneDNN does not implement %s for these shapes", call);
+    default:
+      return delta_status_make(INTERNAL, "oneDNN: %s failed with code %d", call, (int)result);
+  }
+}
+
+delta_status_t delta_onednn_open(delta_kernel_t *kernel, delta_onednn_primitive_t **out_primitive) {
+  delta_onednn_primitive_t *primitive = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &primitive));
+  kernel->state = primitive;
+  *out_primitive = primitive;
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_engine_create(&primitive->engine, dnnl_cpu, 0)));
+  return DELTA_ONEDNN(dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags));
+}
+
+delta_status_t delta_onednn_describe(const delta_onednn_primitive_t *primitive, const void *descriptor, dnnl_primitive_desc_t hint,
+                                     dnnl_primitive_desc_t *out_description) {
+  dnnl_primitive_attr_t attributes = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_create(&attributes)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
+  status = DELTA_ONEDNN(dnnl_primitive_desc_create(out_description, descriptor, attributes, primitive->engine, hint));
+cleanup:
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  return status;
+}
+
+delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description) {
+  delta_onednn_primitive_t *primitive = kernel->state;
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_primitive_create(&primitive->primitive, description)));
+  const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+  size_t scratchpad_bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
+  if (scratchpad_bytes == 0) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_onednn_add(primitive, DNNL_ARG_SCRATCHPAD, scratchpad));
+  primitive->scratchpad = primitive->args[primitive->arg_count - 1].memory;
+  kernel->workspace_bytes = scratchpad_bytes;
+  return DELTA_OK;
+}
+
+delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argument, const dnnl_memory_desc_t *layout) {
+  if (primitive->arg_count == DELTA_ONEDNN_MAX_ARGS)
+    return delta_status_make(INTERNAL, "oneDNN: more than %d arguments", DELTA_ONEDNN_MAX_ARGS);
+  dnnl_memory_t memory = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_create(&memory, layout, primitive->engine, DNNL_MEMORY_NONE)));
+  primitive->args[primitive->arg_count++] = (dnnl_exec_arg_t){.arg = argument, .memory = memory};
+  return DELTA_OK;
+}
+
+delta_status_t delta_onednn_execute(const delta_kernel_t *kernel, const void *const *addresses, void *workspace) {
+  const delta_onednn_primitive_t *primitive = kernel->state;
+  for (int i = 0; i < primitive->arg_count; ++i) {
+    bool is_scratchpad = primitive->args[i].memory == primitive->scratchpad;
+    void *address = is_scratchpad ? workspace : (void *)(uintptr_t)addresses[i];
+    DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(primitive->args[i].memory, address)));
+  }
+  DELTA_RETURN_IF_ERROR(
+      DELTA_ONEDNN(dnnl_primitive_execute(primitive->primitive, primitive->stream, primitive->arg_count, primitive->args)));
+  return DELTA_ONEDNN(dnnl_stream_wait(primitive->stream));
+}
+
+void delta_onednn_release(delta_kernel_t *kernel) {
+  delta_onednn_primitive_t *primitive = kernel->state;
+  if (!primitive) return;
+  for (int i = 0; i < primitive->arg_count; ++i) dnnl_memory_destroy(primitive->args[i].memory);
+  if (primitive->primitive) dnnl_primitive_destroy(primitive->primitive);
+  if (primitive->stream) dnnl_stream_destroy(primitive->stream);
+  if (primitive->engine) dnnl_engine_destroy(primitive->engine);
+  delta_release(kernel->device->allocator, primitive);
+}
+
+delta_status_t delta_onednn_strided(const int64_t *dims, const int64_t *strides, int32_t rank, dnnl_memory_desc_t *out_layout) {
+  dnnl_dims_t dnnl_dims = {0}, dnnl_strides = {0};
+  memcpy(dnnl_dims, dims, (size_t)rank * sizeof *dims);
+  memcpy(dnnl_strides, strides, (size_t)rank * sizeof *strides);
+  return DELTA_ONEDNN(dnnl_memory_desc_init_by_strides(out_layout, rank, dnnl_dims, dnnl_f32, dnnl_strides));
+}
+
+delta_status_t delta_onednn_dense(const int64_t *dims, int32_t rank, dnnl_memory_desc_t *out_layout) {
+  int64_t strides[DNNL_MAX_NDIMS];
+  int64_t stride = 1;
+  for (int32_t d = rank - 1; d >= 0; --d) {
+    strides[d] = stride;
+    stride *= dims[d] > 0 ? dims[d] : 1;
+  }
+  return delta_onednn_strided(dims, strides, rank, out_layout);
+}

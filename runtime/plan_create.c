@@ -1,0 +1,322 @@
+// Making a plan: every program of the model is built, its kernels selected and its schedule planned over one state area.
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "runtime/plan_options.h"
+#include "runtime/program.h"
+
+enum { DELTA_MOST_PROGRAMS = 3 };
+
+// What one call works on.
+typedef struct delta_plan_maker {
+  const delta_plan_options_t *options;
+  delta_allocator_t allocator;
+  delta_plan_t *plan;
+  delta_model_t *model;
+  delta_device_t *device;
+  delta_policy_t policy;
+  delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
+  uint32_t part_count;
+  uint64_t minimum_bytes; // arena that every program fits in, states included
+} delta_plan_maker_t;
+
+static double now_seconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static delta_status_t create_empty_plan(delta_allocator_t allocator, delta_plan_t **out_plan) {
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_plan));
+  (*out_plan)->allocator = allocator;
+  delta_region_init(&(*out_plan)->region, allocator);
+  return DELTA_OK;
+}
+
+static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
+  DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
+  memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
+  const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
+  return delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device);
+}
+
+// The programs a plan has: those that a run with these options calls.
+static uint32_t list_programs(const delta_plan_t *plan, delta_program_kind_t kinds[DELTA_MOST_PROGRAMS]) {
+  uint32_t count = 0;
+  if (plan->build.accumulates) {
+    kinds[count++] = DELTA_PROGRAM_ACCUMULATE;
+    kinds[count++] = DELTA_PROGRAM_APPLY;
+  } else {
+    kinds[count++] = DELTA_PROGRAM_TRAIN;
+  }
+  kinds[count++] = DELTA_PROGRAM_EVALUATE;
+  return count;
+}
+
+static delta_status_t build_programs(delta_plan_maker_t *maker) {
+  delta_program_kind_t kinds[DELTA_MOST_PROGRAMS];
+  uint32_t count = list_programs(maker->plan, kinds);
+  for (uint32_t i = 0; i < count; ++i) {
+    DELTA_RETURN_IF_ERROR(delta_program_build(maker->model, &maker->plan->build, kinds[i], maker->plan->build.import.batch, maker->device,
+                                              false, maker->allocator, &maker->parts[i]));
+    ++maker->part_count;
+    DELTA_RETURN_IF_ERROR(delta_plan_place_states(maker->plan, maker->parts[i].graph, maker->device->alignment_bytes));
+  }
+  // A batch left to the model is fixed now: the programs at hand run again only for these rows.
+  if (maker->plan->build.import.batch == 0) maker->plan->build.import.batch = maker->parts[0].batch;
+  return DELTA_OK;
+}
+
+static uint64_t state_area_bytes(const delta_plan_t *plan) {
+  uint64_t end = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    uint64_t state_end = plan->states[i].offset_bytes + plan->states[i].size_bytes;
+    if (state_end > end) end = state_end;
+  }
+  return end;
+}
+
+static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
+  return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
+}
+
+// Plans every program without a budget; sets arena, peak and least budget of the whole plan.
+static delta_status_t plan_programs(delta_plan_maker_t *maker) {
+  delta_plan_t *plan = maker->plan;
+  delta_plan_totals_t *totals = &plan->totals;
+  totals->state_bytes = state_area_bytes(plan);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, maker->part_count, &plan->programs));
+  uint64_t arena_bytes = 0, minimum_bytes = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    const delta_program_parts_t *parts = &maker->parts[i];
+    delta_planner_result_t result = {0};
+    DELTA_RETURN_IF_ERROR(delta_program_plan(parts, maker->policy, plan->levers, UINT64_MAX, maker->allocator, &result));
+    delta_plan_program_t *program = &plan->programs[plan->program_count++];
+    program->kind = parts->kind;
+    program->batch = parts->batch;
+    program->schedule = result.schedule;
+    delta_graph_hash(parts->graph, program->graph_hash);
+    if (result.schedule->arena_bytes > arena_bytes) arena_bytes = result.schedule->arena_bytes;
+    if (result.minimum_budget_bytes > minimum_bytes) minimum_bytes = result.minimum_budget_bytes;
+  }
+  const delta_schedule_t *first = plan->programs[0].schedule;
+  totals->arena_bytes = round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
+  totals->peak_bytes = totals->state_bytes + first->peak_bytes;
+  totals->step_seconds = first->step_seconds;
+  totals->node_count = maker->parts[0].graph->nodes.count;
+  totals->trainable_parameters = maker->parts[0].facts.trainable_parameters;
+  totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
+  maker->minimum_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
+  return DELTA_OK;
+}
+
+static delta_tensor_class_t class_of_state(delta_state_kind_t kind) {
+  switch (kind) {
+    case DELTA_STATE_PARAMETER:
+    case DELTA_STATE_FROZEN:
+      return DELTA_CLASS_PARAMETERS;
+    case DELTA_STATE_MOMENT:
+      return DELTA_CLASS_OPTIMIZER;
+    case DELTA_STATE_ACCUMULATOR:
+      return DELTA_CLASS_GRADIENTS;
+    default:
+      return DELTA_CLASS_OTHER;
+  }
+}
+
+// Bytes by kind at the peak of the first program, states included: the sum is peak_bytes.
+static void count_memory(delta_plan_maker_t *maker) {
+  const delta_plan_t *plan = maker->plan;
+  const delta_schedule_t *schedule = plan->programs[0].schedule;
+  uint64_t *memory = maker->plan->totals.memory_bytes;
+  uint64_t counted_bytes = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
+    const delta_buffer_t *buffer = &schedule->buffers[i];
+    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
+    // Bytes taken over in place at the peak are counted with the buffer that gives them.
+    if (buffer->inplace_of != DELTA_PROBLEM_NONE && buffer->first_step == schedule->peak_step) continue;
+    delta_tensor_class_t kind =
+        buffer->tensor == DELTA_PROBLEM_NONE ? DELTA_CLASS_WORKSPACE : maker->parts[0].problem->tensors[buffer->tensor].kind;
+    memory[kind] += buffer->size_bytes;
+  }
+  for (uint32_t i = 0; i < DELTA_CLASS_COUNT; ++i) counted_bytes += memory[i];
+  // What aligning the states' places adds.
+  if (plan->totals.peak_bytes > counted_bytes) memory[DELTA_CLASS_OTHER] += plan->totals.peak_bytes - counted_bytes;
+}
+
+// Peak bytes of the training graph under another policy's build; `plain` leaves out workspaces and padding.
+static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t policy, bool plain, uint64_t *out_peak_bytes,
+                                     double *out_seconds) {
+  delta_build_options_t build = maker->plan->build;
+  build.eager = policy == DELTA_POLICY_EAGER;
+  build.import.levers = build.eager ? 0 : DELTA_LEVERS_ALL;
+  build.import.log = (delta_log_sink_t){0};
+  delta_program_parts_t parts = {0};
+  delta_planner_result_t result = {0};
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(
+      status,
+      delta_program_build(maker->model, &build, maker->parts[0].kind, build.import.batch, maker->device, plain, maker->allocator, &parts),
+      cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_program_plan(&parts, policy, build.import.levers, UINT64_MAX, maker->allocator, &result), cleanup);
+  uint64_t state_bytes = 0;
+  for (size_t i = 0; i < parts.graph->states.count; ++i) {
+    const delta_state_t *state = &parts.graph->states.items[i];
+    state_bytes += (uint64_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+  }
+  *out_peak_bytes = (plain ? state_bytes : maker->plan->totals.state_bytes) + result.schedule->peak_bytes;
+  *out_seconds = result.schedule->step_seconds;
+cleanup:
+  delta_schedule_free(result.schedule);
+  delta_program_deinit(&parts);
+  return status;
+}
+
+// What the same training takes without a budget, by this graph and as an eager framework would hold it.
+static delta_status_t measure_references(delta_plan_maker_t *maker) {
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  double eager_seconds = 0, unlimited_seconds = totals->step_seconds;
+  DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
+  totals->unlimited_peak_bytes = totals->peak_bytes;
+  if (maker->policy != DELTA_POLICY_NONE) {
+    DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &unlimited_seconds));
+  }
+  totals->unlimited_step_seconds = unlimited_seconds;
+  totals->lower_bound_seconds = unlimited_seconds;
+  totals->minimum_budget_bytes = maker->minimum_bytes;
+  return DELTA_OK;
+}
+
+// The largest buffers live at the peak, as text.
+static delta_status_t describe_peak(const delta_plan_maker_t *maker, delta_text_t *text) {
+  const delta_schedule_t *schedule = maker->plan->programs[0].schedule;
+  uint32_t largest = DELTA_PROBLEM_NONE;
+  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
+    const delta_buffer_t *buffer = &schedule->buffers[i];
+    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
+    if (largest == DELTA_PROBLEM_NONE || buffer->size_bytes > schedule->buffers[largest].size_bytes) largest = i;
+  }
+  if (largest == DELTA_PROBLEM_NONE) return delta_text_append(text, "the states");
+  char size_text[DELTA_SIZE_TEXT_BYTES];
+  const delta_buffer_t *buffer = &schedule->buffers[largest];
+  const char *name = buffer->tensor == DELTA_PROBLEM_NONE ? "a workspace" : maker->parts[0].problem->tensors[buffer->tensor].name;
+  uint32_t problem_step = schedule->steps[schedule->peak_step].problem_step;
+  return delta_text_append(text, "step '%s', where '%s' with %s is the largest", maker->parts[0].problem->steps[problem_step].name, name,
+                           delta_size_text(buffer->size_bytes, size_text));
+}
+
+static delta_status_t check_budget(delta_plan_maker_t *maker) {
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  uint64_t free_bytes = 0;
+  DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
+  DELTA_RETURN_IF_ERROR(delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                                             &totals->budget_bytes));
+  if (totals->arena_bytes <= totals->budget_bytes) return DELTA_OK;
+  delta_text_t peak;
+  delta_text_init(&peak, maker->allocator);
+  delta_status_t status = describe_peak(maker, &peak);
+  char budget_text[DELTA_SIZE_TEXT_BYTES], minimum_text[DELTA_SIZE_TEXT_BYTES];
+  if (!status) {
+    status = delta_status_make(
+        DOES_NOT_FIT, "policy %s needs %llu bytes (%s), the budget is %s: set by %s; give --budget %llu or more, or a smaller --batch",
+        maker->plan->policy, (unsigned long long)totals->minimum_budget_bytes, delta_size_text(totals->minimum_budget_bytes, minimum_text),
+        delta_size_text(totals->budget_bytes, budget_text), peak.items, (unsigned long long)totals->minimum_budget_bytes);
+  }
+  delta_text_deinit(&peak);
+  return status;
+}
+
+// Names everything the bits of a run depend on.
+static delta_status_t name_numerics(delta_plan_maker_t *maker) {
+  delta_plan_numerics_t *numerics = &maker->plan->numerics;
+  const delta_device_t *device = maker->device;
+  char *instruction_set = NULL, *libraries = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_region_copy_string(&maker->plan->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
+  *numerics = (delta_plan_numerics_t){
+      .device = device->driver->name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
+  delta_sha256_t hash;
+  delta_sha256_init(&hash);
+  for (uint32_t i = 0; i < maker->part_count; ++i) delta_selection_hash(maker->parts[i].graph, maker->parts[i].selection, &hash);
+  delta_sha256_update(&hash, &numerics->threads, sizeof numerics->threads);
+  delta_sha256_update(&hash, instruction_set, strlen(instruction_set));
+  delta_sha256_update(&hash, libraries, strlen(libraries));
+  char text[DELTA_SHA256_TEXT_BYTES];
+  delta_sha256_final_text(&hash, text);
+  memcpy(numerics->id, text, sizeof numerics->id - 1);
+  return DELTA_OK;
+}
+
+static const char *const frozen_reason_texts[] = {
+#define REASON_TEXT(id, text) text,
+    DELTA_FROZEN_REASONS(REASON_TEXT)
+#undef REASON_TEXT
+};
+
+// Says what trains, what does not and why, and what of the export limits training.
+static void log_facts(const delta_plan_maker_t *maker) {
+  delta_log_sink_t log = maker->options->log;
+  const delta_build_facts_t *facts = &maker->parts[0].facts;
+  const delta_import_facts_t *import = &facts->import;
+  delta_log(log, DELTA_LOG_NOTE, "%u tensors train (%lld parameters)", facts->trainable_tensors, (long long)facts->trainable_parameters);
+  for (uint32_t i = 0; i < DELTA_FROZEN_REASON_COUNT; ++i) {
+    if (facts->frozen_tensors[i])
+      delta_log(log, DELTA_LOG_NOTE, "%u initializers do not train: %s", facts->frozen_tensors[i], frozen_reason_texts[i]);
+  }
+  if (import->folded_weights && import->batchnorm_training + import->batchnorm_inference == 0) {
+    delta_log(log, DELTA_LOG_WARNING,
+              "this looks like an evaluation export: no BatchNormalization, and %u weights named like onnx::Conv_146. What is there "
+              "trains, but batch normalization was "
+              "folded away and cannot; export with training=TrainingMode.TRAINING and do_constant_folding=False to keep it",
+              import->folded_weights);
+  }
+  if (import->batchnorm_inference) {
+    delta_log(log, DELTA_LOG_WARNING,
+              "%u BatchNormalization nodes use running statistics (inference mode), %u batch statistics; give --batchnorm train to train "
+              "all of them",
+              import->batchnorm_inference, import->batchnorm_training);
+  }
+}
+
+static void deinit_maker(delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
+  delta_device_close(maker->device);
+  delta_model_free(maker->model);
+  delta_plan_free(maker->plan);
+}
+
+delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                 delta_plan_summary_t *out_summary) {
+  *out_plan = NULL;
+  double start_seconds = now_seconds();
+  delta_plan_maker_t maker = {.options = options, .allocator = allocator};
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, create_empty_plan(allocator, &maker.plan), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
+  DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
+  log_facts(&maker);
+  DELTA_GOTO_IF_ERROR(status, plan_programs(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
+  count_memory(&maker);
+  DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
+  status = check_budget(&maker);
+  maker.plan->totals.planning_seconds = now_seconds() - start_seconds;
+  if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
+    status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
+  }
+  if (status) goto cleanup;
+  // The log sink belongs to the caller and not to the plan.
+  maker.plan->build.import.log = (delta_log_sink_t){0};
+  *out_plan = maker.plan;
+  maker.plan = NULL;
+cleanup:
+  deinit_maker(&maker);
+  return status;
+}
