@@ -80,7 +80,17 @@ DELTA_MUST_USE delta_status_t delta_problem_create(delta_allocator_t allocator, 
 void delta_problem_free(delta_problem_t *problem); // NULL is fine.
 
 // Checks indices, order (every input is an INPUT, a STATE or produced before), single producers, in-place pairs and sums without overflow.
+// MALFORMED names step and tensor.
 DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem);
+
+// Bytes that the budget counts for `data_bytes` of data: a multiple of the alignment, and one unit for data of no bytes, so that every buffer has
+// an address of its own. False on overflow.
+bool delta_problem_buffer_bytes(size_t data_bytes, size_t alignment_bytes, size_t *out_size_bytes);
+
+// Whether values of the tensor lie in the state area: a state, or a state's new value. Such tensors have no buffers.
+static inline bool delta_problem_tensor_is_state(const delta_problem_tensor_t *tensor) {
+  return (tensor->flags & DELTA_TENSOR_STATE) || tensor->becomes_state != DELTA_PROBLEM_NONE;
+}
 
 // Cost of running one graph node, from select.
 typedef struct delta_node_cost {
@@ -94,8 +104,8 @@ typedef struct delta_problem_graph_options {
   size_t alignment_bytes;         // 64 on a CPU
   bool inplace;                   // offer in-place pairs
 } delta_problem_graph_options_t;
-// Makes the problem of a graph: views vanish into storages (tensor_of_storage[i] for graph tensor i: the problem tensor that holds its bytes, or DELTA_PROBLEM_NONE; the
-// list has one entry per graph tensor and lives in the problem's region). Budget unlimited, bandwidths 0.
+// Makes the problem of a graph, whose costs are finite and not negative: views vanish into storages (tensor_of_storage[i] for graph tensor i: the problem tensor that holds its bytes, or DELTA_PROBLEM_NONE; the
+// list has one entry per graph tensor and lives in the problem's region). State tensors carry the states' names. Budget unlimited, bandwidths 0.
 DELTA_MUST_USE delta_status_t delta_problem_from_graph(const struct delta_graph *graph, const delta_problem_graph_options_t *options,
                                                        delta_allocator_t allocator, delta_problem_t **out_problem,
                                                        const uint32_t **out_tensor_of_storage);

@@ -10,6 +10,7 @@
 #include "onnx/export.h"
 #include "plans/plan.h"
 #include "runtime/executor.h"
+#include "runtime/plan_options.h"
 #include "runtime/program.h"
 
 // A program ready to run.
@@ -29,6 +30,7 @@ struct delta_session {
   delta_arena_t *arena;
   size_t state_bytes;
   uint64_t committed_bytes;
+  uint64_t budget_bytes;
   delta_build_options_t build;
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
@@ -113,7 +115,7 @@ static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_
 static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
-  uint64_t budget_bytes = session->plan->totals.budget_bytes;
+  uint64_t budget_bytes = session->budget_bytes;
   uint64_t capacity_bytes = budget_bytes == UINT64_MAX            ? UINT64_MAX
                             : budget_bytes > session->state_bytes ? budget_bytes - session->state_bytes
                                                                   : 0;
@@ -134,9 +136,9 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
     return delta_status_make(OUT_OF_MEMORY, "the program's arena does not fit the address space");
   }
   if (rounded_bytes <= session->committed_bytes) return DELTA_OK;
-  if (rounded_bytes > session->plan->totals.budget_bytes) {
-    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the plan's budget is %llu: make a new plan with a larger --budget",
-                             rounded_bytes, (unsigned long long)session->plan->totals.budget_bytes);
+  if (rounded_bytes > session->budget_bytes) {
+    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the budget is %llu: give a larger --budget", rounded_bytes,
+                             (unsigned long long)session->budget_bytes);
   }
   DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, rounded_bytes));
   session->committed_bytes = rounded_bytes;
@@ -258,6 +260,15 @@ cleanup:
   return status;
 }
 
+// The plan's budget, or the one that replaces it. What the device has free is no reason to refuse a plan that was given a size.
+static delta_status_t resolve_budget(delta_session_t *session) {
+  const delta_plan_totals_t *totals = &session->plan->totals;
+  session->budget_bytes = totals->budget_bytes;
+  if (!session->options.budget) return DELTA_OK;
+  return delta_budget_resolve(session->options.budget, UINT64_MAX, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                              &session->budget_bytes);
+}
+
 static delta_status_t reserve_arena(delta_session_t *session) {
   const delta_plan_t *plan = session->plan;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
@@ -287,6 +298,7 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   session->build.import.log = options->log;
   session->build.import.levers = options->plan->levers;
   delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
@@ -312,17 +324,16 @@ void delta_session_destroy(delta_session_t *session) {
 // --- running ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t check_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, const void *data);
+static uint32_t model_input(const delta_graph_t *graph, size_t index);
 
-// Fills the model's input `index` from the caller's feeds or callback.
-static delta_status_t feed_input(delta_session_t *session, delta_live_program_t *program, uint32_t index, const delta_batch_t *batch) {
-  const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[index]);
+static const delta_tensor_t *input_tensor(const delta_live_program_t *program, uint32_t index) {
+  return delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[index]);
+}
+
+// Copies the caller's feed for input `index` into place.
+static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *program, uint32_t index, const delta_batch_t *batch) {
+  const delta_tensor_t *tensor = input_tensor(program, index);
   size_t size_bytes = delta_tensor_bytes(tensor);
-  void *address = delta_executor_input(program->executor, index);
-  if (!address) return DELTA_OK; // nothing reads it
-  if (batch->fill) {
-    DELTA_RETURN_IF_ERROR(batch->fill(batch->self, tensor->name, address, size_bytes));
-    return check_range(session, program, index, address);
-  }
   for (size_t i = 0; i < batch->feed_count; ++i) {
     const delta_feed_t *feed = &batch->feeds[i];
     if (strcmp(feed->name, tensor->name) != 0) continue;
@@ -331,16 +342,30 @@ static delta_status_t feed_input(delta_session_t *session, delta_live_program_t 
                                (long long)batch->rows, size_bytes);
     }
     DELTA_RETURN_IF_ERROR(check_range(session, program, index, feed->data));
-    return session->device->driver->write(session->device, address, feed->data, size_bytes);
+    return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);
   }
   return delta_status_make(INVALID_ARGUMENT, "input '%s' is not among the feeds", tensor->name);
 }
 
+// Lets the caller write all inputs of the model where they are read.
+static delta_status_t fill_in_place(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch) {
+  enum { MOST_INPUTS = 256 };
+  void *buffers[MOST_INPUTS];
+  const delta_graph_t *graph = program->parts.graph;
+  size_t count = 0;
+  for (uint32_t index; (index = model_input(graph, count)) != DELTA_INDEX_NONE; ++count) {
+    if (count == MOST_INPUTS) return delta_status_make(UNSUPPORTED, "the model has more than %d inputs", MOST_INPUTS);
+    buffers[count] = delta_executor_input(program->executor, index);
+  }
+  DELTA_RETURN_IF_ERROR(batch->fill(batch->self, buffers));
+  for (size_t i = 0; i < count; ++i) DELTA_RETURN_IF_ERROR(check_range(session, program, model_input(graph, i), buffers[i]));
+  return DELTA_OK;
+}
+
 // Writes a scalar of Delta's own (seed, learning rate).
 static void set_own_input(delta_session_t *session, delta_live_program_t *program, uint32_t index, double learning_rate) {
-  const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[index]);
+  const delta_tensor_t *tensor = input_tensor(program, index);
   void *address = delta_executor_input(program->executor, index);
-  if (!address) return;
   if (strcmp(tensor->name, DELTA_NAME_SEED) == 0) {
     delta_element_store_int64(address, tensor->dtype, 0, (int64_t)session->options.seed);
   } else {
@@ -350,15 +375,14 @@ static void set_own_input(delta_session_t *session, delta_live_program_t *progra
 
 static delta_status_t feed_inputs(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                   double learning_rate) {
-  const delta_graph_t *graph = program->parts.graph;
-  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
-    if (delta_is_own_name(delta_graph_tensor(graph, graph->inputs.items[i])->name)) {
+  for (uint32_t i = 0; i < program->parts.graph->inputs.count; ++i) {
+    if (delta_is_own_name(input_tensor(program, i)->name)) {
       set_own_input(session, program, i, learning_rate);
-    } else {
-      DELTA_RETURN_IF_ERROR(feed_input(session, program, i, batch));
+    } else if (!batch->fill) {
+      DELTA_RETURN_IF_ERROR(copy_feed(session, program, i, batch));
     }
   }
-  return DELTA_OK;
+  return batch->fill ? fill_in_place(session, program, batch) : DELTA_OK;
 }
 
 static uint32_t find_output_index(const delta_graph_t *graph, const char *name) {
@@ -411,7 +435,7 @@ static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
 };
 
-delta_status_t delta_session_run(delta_session_t *session, delta_program_t which, const delta_batch_t *batch, double learning_rate,
+delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
                                  delta_run_report_t *out_report) {
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
@@ -458,7 +482,7 @@ size_t delta_session_input_count(const delta_session_t *session) {
 }
 
 static void describe_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, delta_input_info_t *info) {
-  const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[input]);
+  const delta_tensor_t *tensor = input_tensor(program, input);
   if (delta_dtype_is_float(tensor->dtype)) return;
   if (strcmp(tensor->name, DELTA_NAME_LABEL) == 0) {
     info->maximum = program->parts.facts.label_classes;
@@ -473,7 +497,7 @@ static delta_status_t check_range(const delta_session_t *session, const delta_li
   delta_input_info_t info = {0};
   describe_range(session, program, input, &info);
   if (info.minimum == info.maximum) return DELTA_OK;
-  const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[input]);
+  const delta_tensor_t *tensor = input_tensor(program, input);
   int64_t count = delta_shape_count(&tensor->shape);
   for (int64_t i = 0; i < count; ++i) {
     int64_t value = delta_element_load_int64(data, tensor->dtype, (size_t)i);
@@ -489,11 +513,19 @@ delta_status_t delta_session_input(const delta_session_t *session, size_t index,
   uint32_t input = model_input(program->parts.graph, index);
   if (input == DELTA_INDEX_NONE)
     return delta_status_make(INVALID_ARGUMENT, "input number %zu: the model has %zu", index, delta_session_input_count(session));
-  const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[input]);
+  const delta_tensor_t *tensor = input_tensor(program, input);
   *out_info = (delta_input_info_t){.name = tensor->name, .dtype = delta_dtype_name(tensor->dtype), .rank = tensor->shape.rank};
   memcpy(out_info->dims, tensor->shape.dims, sizeof out_info->dims);
   describe_range(session, program, input, out_info);
   return DELTA_OK;
+}
+
+int delta_session_has_fixed_batch(const delta_session_t *session) {
+  for (uint32_t i = 0; i < session->model->input_count; ++i) {
+    const delta_model_type_t *type = &session->model->values[session->model->inputs[i].index].type;
+    if (type->has_shape && type->rank > 0 && type->dims[0].size >= 0) return 1;
+  }
+  return 0;
 }
 
 int delta_session_has_accuracy(const delta_session_t *session) { return feeding_program(session)->parts.facts.has_accuracy; }

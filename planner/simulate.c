@@ -1,0 +1,137 @@
+// Simulate: runs a schedule's lanes against the clock. Each lane takes its steps in schedule order; a step starts when its lane is free and what it waits
+// for has ended. Transfers go at their direction's bandwidth; while both directions are busy, together at no more than the shared bandwidth.
+#include <math.h>
+
+#include "planner/planner.h"
+
+typedef struct simulated_lane {
+  uint32_t next;    // step at the head of the queue, running or not; step_count: none left
+  bool is_running;  // the head has started
+  double remaining; // of the running head: seconds (compute) or bytes (transfers)
+  double rate;      // by which `remaining` falls each second when nothing is shared
+} simulated_lane_t;
+
+typedef struct simulation {
+  const delta_problem_t *problem;
+  delta_schedule_t *schedule;
+  bool *has_ended; // by step
+  double now_seconds;
+  simulated_lane_t lanes[DELTA_LANE_COUNT];
+} simulation_t;
+
+static void advance_head(const simulation_t *simulation, delta_lane_t lane, simulated_lane_t *inout_lane) {
+  while (inout_lane->next < simulation->schedule->step_count && simulation->schedule->steps[inout_lane->next].lane != lane) {
+    ++inout_lane->next;
+  }
+}
+
+static bool waits_are_over(const simulation_t *simulation, const delta_schedule_step_t *step) {
+  for (uint32_t w = 0; w < step->wait_count; ++w) {
+    if (!simulation->has_ended[step->waits[w]]) return false;
+  }
+  return true;
+}
+
+static double step_work(const simulation_t *simulation, const delta_schedule_step_t *step) {
+  if (step->kind == DELTA_STEP_RUN) return simulation->problem->steps[step->problem_step].seconds;
+  const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
+  return (double)simulation->schedule->buffers[buffer].size_bytes;
+}
+
+// Starts what can start now. Returns whether anything runs.
+static bool start_heads(simulation_t *simulation) {
+  bool any_runs = false;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    simulated_lane_t *lane = &simulation->lanes[l];
+    if (!lane->is_running && lane->next < simulation->schedule->step_count) {
+      delta_schedule_step_t *step = &simulation->schedule->steps[lane->next];
+      lane->is_running = waits_are_over(simulation, step);
+      lane->remaining = step_work(simulation, step);
+      if (lane->is_running) step->start_seconds = simulation->now_seconds;
+    }
+    any_runs |= lane->is_running;
+  }
+  return any_runs;
+}
+
+// The part of its full rate that each transfer lane has now.
+static double transfer_share(const simulation_t *simulation) {
+  const simulated_lane_t *offload = &simulation->lanes[DELTA_LANE_OFFLOAD], *prefetch = &simulation->lanes[DELTA_LANE_PREFETCH];
+  const double shared = simulation->problem->shared_bytes_per_second, together = offload->rate + prefetch->rate;
+  return shared > 0 && offload->is_running && prefetch->is_running && together > shared ? shared / together : 1;
+}
+
+// Lets time pass until the first running step ends, and ends all that end then.
+static void run_to_next_end(simulation_t *simulation) {
+  const double share = transfer_share(simulation);
+  double passed_seconds = INFINITY, left_seconds[DELTA_LANE_COUNT];
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    const simulated_lane_t *lane = &simulation->lanes[l];
+    left_seconds[l] = lane->is_running ? lane->remaining / (l == DELTA_LANE_COMPUTE ? 1 : lane->rate * share) : INFINITY;
+    if (left_seconds[l] < passed_seconds) passed_seconds = left_seconds[l];
+  }
+  simulation->now_seconds += passed_seconds;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    simulated_lane_t *lane = &simulation->lanes[l];
+    if (!lane->is_running) continue;
+    if (left_seconds[l] > passed_seconds) {
+      lane->remaining -= passed_seconds * (l == DELTA_LANE_COMPUTE ? 1 : lane->rate * share);
+      continue;
+    }
+    simulation->schedule->steps[lane->next].end_seconds = simulation->now_seconds;
+    simulation->has_ended[lane->next] = true;
+    lane->is_running = false;
+    ++lane->next;
+    advance_head(simulation, (delta_lane_t)l, lane);
+  }
+}
+
+static delta_status_t check_transfers(const delta_problem_t *problem, const delta_schedule_t *schedule) {
+  for (uint32_t s = 0; s < schedule->step_count; ++s) {
+    const delta_step_kind_t kind = schedule->steps[s].kind;
+    const double rate = kind == DELTA_STEP_SWAP_OUT ? problem->offload_bytes_per_second : problem->prefetch_bytes_per_second;
+    if (kind != DELTA_STEP_RUN && !(rate > 0)) {
+      return delta_status_make(INVALID_ARGUMENT, "step %u copies between device and host, but the problem gives no bandwidth for it", s);
+    }
+  }
+  return DELTA_OK;
+}
+
+// Sums over the compute lane: how long it was idle before its last step ended, and how long it ran steps again.
+static delta_status_t sum_seconds(const simulation_t *simulation, delta_allocator_t allocator) {
+  delta_schedule_t *schedule = simulation->schedule;
+  bool *has_run = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, simulation->problem->step_count, &has_run));
+  schedule->step_seconds = schedule->recompute_seconds = schedule->stall_seconds = 0;
+  double compute_end_seconds = 0;
+  for (uint32_t s = 0; s < schedule->step_count; ++s) {
+    const delta_schedule_step_t *step = &schedule->steps[s];
+    if (step->end_seconds > schedule->step_seconds) schedule->step_seconds = step->end_seconds;
+    if (step->kind != DELTA_STEP_RUN) continue;
+    schedule->stall_seconds += step->start_seconds - compute_end_seconds;
+    compute_end_seconds = step->end_seconds;
+    if (has_run[step->problem_step]) schedule->recompute_seconds += step->end_seconds - step->start_seconds;
+    has_run[step->problem_step] = true;
+  }
+  schedule->stall_seconds += schedule->step_seconds - compute_end_seconds;
+  delta_release(allocator, has_run);
+  return DELTA_OK;
+}
+
+delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
+  DELTA_RETURN_IF_ERROR(check_transfers(problem, schedule));
+  simulation_t simulation = {.problem = problem, .schedule = schedule};
+  simulation.lanes[DELTA_LANE_OFFLOAD].rate = problem->offload_bytes_per_second;
+  simulation.lanes[DELTA_LANE_PREFETCH].rate = problem->prefetch_bytes_per_second;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, schedule->step_count, &simulation.has_ended));
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) advance_head(&simulation, (delta_lane_t)l, &simulation.lanes[l]);
+  while (start_heads(&simulation)) run_to_next_end(&simulation);
+  delta_status_t status = DELTA_OK;
+  for (int l = 0; l < DELTA_LANE_COUNT && !status; ++l) {
+    if (simulation.lanes[l].next >= schedule->step_count) continue;
+    status = delta_status_make(INTERNAL, "step %u waits for a step that never ends", simulation.lanes[l].next);
+  }
+  if (!status) status = sum_seconds(&simulation, allocator);
+  delta_release(allocator, simulation.has_ended);
+  return status;
+}
