@@ -79,7 +79,7 @@ static void put_value(delta_test_message_t *graph, uint32_t field, const char *n
 }
 
 static void write_model(const delta_test_folder_t *folder, const char *name, delta_test_message_t *graph, const char *opsets) {
-  delta_test_message_t message = delta_test_model(graph, opsets);
+  delta_test_message_t message = delta_test_model_message(graph, opsets);
   delta_test_folder_write(folder, name, message.bytes, message.count);
   delta_test_message_free(&message);
 }
@@ -194,7 +194,7 @@ Test(export, nodes_of_functions) {
   put_value(&graph, DELTA_TEST_GRAPH_INPUT, "x");
   put_value(&graph, DELTA_TEST_GRAPH_OUTPUT, "y");
   put_initializer(&graph, "s");
-  delta_test_message_t message = delta_test_model(&graph, "15,my:1");
+  delta_test_message_t message = delta_test_model_message(&graph, "15,my:1");
   delta_test_put_text(&function, 1, "Block");
   for (const char *name = "x\0s\0b\0m\0v\0"; *name; name += 2) delta_test_put_text(&function, 4, name);
   delta_test_put_text(&function, 5, "y");
@@ -288,7 +288,7 @@ Test(export, unknown_fields_stay) {
   put_value(&graph, DELTA_TEST_GRAPH_OUTPUT, "y");
   put_initializer(&graph, "w");
   delta_test_put_text(&graph, 10, "documentation");
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_test_put_text(&message, 901, "unknown");
   static const uint8_t group[] = {0xab, 0x3f, 0x08, 0x01, 0xac, 0x3f}; // field 1013 as a group
   delta_test_put_raw(&message, group, sizeof group);
