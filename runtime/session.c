@@ -10,6 +10,7 @@
 #include "onnx/export.h"
 #include "plans/plan.h"
 #include "runtime/executor.h"
+#include "runtime/plan_options.h"
 #include "runtime/program.h"
 
 // A program ready to run.
@@ -29,6 +30,7 @@ struct delta_session {
   delta_arena_t *arena;
   size_t state_bytes;
   uint64_t committed_bytes;
+  uint64_t budget_bytes;
   delta_build_options_t build;
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
@@ -113,7 +115,7 @@ static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_
 static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
-  uint64_t budget_bytes = session->plan->totals.budget_bytes;
+  uint64_t budget_bytes = session->budget_bytes;
   uint64_t capacity_bytes = budget_bytes == UINT64_MAX            ? UINT64_MAX
                             : budget_bytes > session->state_bytes ? budget_bytes - session->state_bytes
                                                                   : 0;
@@ -134,9 +136,9 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
     return delta_status_make(OUT_OF_MEMORY, "the program's arena does not fit the address space");
   }
   if (rounded_bytes <= session->committed_bytes) return DELTA_OK;
-  if (rounded_bytes > session->plan->totals.budget_bytes) {
-    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the plan's budget is %llu: make a new plan with a larger --budget",
-                             rounded_bytes, (unsigned long long)session->plan->totals.budget_bytes);
+  if (rounded_bytes > session->budget_bytes) {
+    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the budget is %llu: give a larger --budget", rounded_bytes,
+                             (unsigned long long)session->budget_bytes);
   }
   DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, rounded_bytes));
   session->committed_bytes = rounded_bytes;
@@ -258,6 +260,15 @@ cleanup:
   return status;
 }
 
+// The plan's budget, or the one that replaces it. What the device has free is no reason to refuse a plan that was given a size.
+static delta_status_t resolve_budget(delta_session_t *session) {
+  const delta_plan_totals_t *totals = &session->plan->totals;
+  session->budget_bytes = totals->budget_bytes;
+  if (!session->options.budget) return DELTA_OK;
+  return delta_budget_resolve(session->options.budget, UINT64_MAX, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                              &session->budget_bytes);
+}
+
 static delta_status_t reserve_arena(delta_session_t *session) {
   const delta_plan_t *plan = session->plan;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
@@ -287,6 +298,7 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   session->build.import.log = options->log;
   session->build.import.levers = options->plan->levers;
   delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);

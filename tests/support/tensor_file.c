@@ -13,6 +13,7 @@ enum {
   FIELD_INT64_DATA = 7,
   FIELD_RAW_DATA = 9,
   FIELD_DOUBLE_DATA = 10,
+  ONNX_UINT16 = 4,
   MOST_BYTES = 1 << 30
 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
@@ -102,13 +103,15 @@ static bool add_dims(delta_shape_t *shape, const field_t *field) {
 }
 
 // First pass: type and shape.
-static delta_status_t read_header(reader_t reader, const char *path, delta_tensor_file_t *tensor) {
+static delta_status_t read_header(reader_t reader, const char *path, delta_dtype_t declared, delta_tensor_file_t *tensor) {
   int32_t onnx_type = 0;
   for (field_t field; reader.at < reader.end;) {
     if (!read_field(&reader, &field) || (field.number == FIELD_DIMS && !add_dims(&tensor->shape, &field)))
       return delta_status_make(MALFORMED, "'%s': no TensorProto of at most %d dimensions", path, DELTA_MAX_RANK);
     if (field.number == FIELD_DATA_TYPE) onnx_type = (int32_t)field.value;
   }
+  tensor->cut_bfloat16 = onnx_type == ONNX_UINT16 && declared == DELTA_DTYPE_BFLOAT16;
+  if (tensor->cut_bfloat16) onnx_type = delta_dtype_to_onnx(declared);
   if (!delta_dtype_from_onnx(onnx_type, &tensor->dtype))
     return delta_status_make(UNSUPPORTED, "'%s': element type %d is not stored", path, (int)onnx_type);
   return delta_shape_validate(&tensor->shape, delta_dtype_bytes(tensor->dtype), path);
@@ -137,13 +140,14 @@ static delta_status_t read_values(reader_t reader, const char *path, delta_tenso
   return delta_status_make(MALFORMED, "'%s': the values do not fill the shape", path);
 }
 
-delta_status_t delta_tensor_file_read(const char *path, delta_allocator_t allocator, delta_tensor_file_t *out_tensor) {
+delta_status_t delta_tensor_file_read(const char *path, delta_dtype_t declared, delta_allocator_t allocator,
+                                      delta_tensor_file_t *out_tensor) {
   *out_tensor = (delta_tensor_file_t){.allocator = allocator};
   char *data = NULL;
   size_t size_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_file_read_all(path, MOST_BYTES, allocator, &data, &size_bytes));
   const reader_t reader = {(const unsigned char *)data, (const unsigned char *)data + size_bytes};
-  delta_status_t status = read_header(reader, path, out_tensor);
+  delta_status_t status = read_header(reader, path, declared, out_tensor);
   if (!status) status = read_values(reader, path, out_tensor);
   if (status) delta_tensor_file_free(out_tensor);
   delta_release(allocator, data);
