@@ -11,7 +11,7 @@ enum { LISTED_KINDS = 16, LISTED_NODES = 3 };
 typedef struct missing_op {
   const char *domain;
   const char *name;
-  int32_t since; // when the operator exists from a later opset on; else 0
+  int32_t since; // when the operator is supported from a later opset on; else 0
   int64_t opset;
   bool has_graph; // a node has sub-graphs as attributes
   uint32_t count;
@@ -58,7 +58,7 @@ static delta_status_t append_missing(const missing_op_t *kind, delta_text_t *tex
   }
   if (kind->count > LISTED_NODES) DELTA_RETURN_IF_ERROR(delta_text_append(text, ", ..."));
   if (kind->since != 0) {
-    DELTA_RETURN_IF_ERROR(delta_text_append(text, "; came with opset %d, the file uses %lld", kind->since, (long long)kind->opset));
+    DELTA_RETURN_IF_ERROR(delta_text_append(text, "; supported from opset %d on, the file uses %lld", kind->since, (long long)kind->opset));
   }
   if (kind->has_graph) DELTA_RETURN_IF_ERROR(delta_text_append(text, "; has sub-graphs"));
   return delta_text_append(text, ")");
