@@ -82,9 +82,10 @@ static delta_status_t about_number(const model_case_t *m, const char *group, con
 
 // Column `column` of per_tensor's row for an initializer.
 static delta_status_t tensor_deviation(const model_case_t *m, const char *name, int column, double *out_value) {
-  const delta_json_value_t *rows = NULL, *row = NULL;
+  const delta_json_value_t *table = NULL, *rows = NULL, *row = NULL;
   size_t count;
-  DELTA_RETURN_IF_ERROR(delta_json_get_object(m->about, delta_json_root(m->about), "per_tensor", &rows));
+  DELTA_RETURN_IF_ERROR(delta_json_get_object(m->about, delta_json_root(m->about), "per_tensor", &table));
+  DELTA_RETURN_IF_ERROR(delta_json_get_object(m->about, table, "rows", &rows));
   DELTA_RETURN_IF_ERROR(delta_json_get_array(m->about, rows, name, &row, &count));
   const delta_json_value_t *value = delta_json_first(row);
   for (int k = 0; k < column && value; ++k) value = delta_json_next(value);
