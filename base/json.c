@@ -265,6 +265,14 @@ delta_status_t delta_json_as_int64(const delta_json_document_t *document, const 
   return exact_int64(document, value, place, minimum, maximum, out_value);
 }
 
+delta_status_t delta_json_as_double(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
+                                    double *out_value) {
+  if (!cJSON_IsNumber(value)) return delta_status_make(MALFORMED, "%s: %s: expected a number", document->name, place);
+  if (!isfinite(value->valuedouble)) return delta_status_make(MALFORMED, "%s: %s: the number is too large", document->name, place);
+  *out_value = value->valuedouble;
+  return DELTA_OK;
+}
+
 delta_status_t delta_json_as_string(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
                                     const char **out_text) {
   if (!cJSON_IsString(value)) return delta_status_make(MALFORMED, "%s: %s: expected a string", document->name, place);
