@@ -277,7 +277,7 @@ static void count_line(void *self, delta_log_level_t level, const char *line) {
 
 typedef struct graph_case {
   char name[TEXT_BYTES];
-  int batchnorms;
+  uint32_t batchnorms;
 } graph_case_t;
 
 ParameterizedTestParameters(import_files, full_size) {
