@@ -60,7 +60,6 @@ static delta_status_t import_graph(build_t *build, bool training, delta_log_sink
   delta_import_options_t options = build->options->import;
   options.training = training;
   options.log = log;
-  if (build->options->eager) options.levers = 0;
   DELTA_RETURN_IF_ERROR(delta_import(build->model, &options, build->allocator, &build->graph, &build->facts->import));
   build->next_group = build->model->node_count + 1; // import's own groups are the nodes of the file
   start_emit(build);
@@ -363,7 +362,9 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   };
   *out_graph = NULL;
   *out_facts = (delta_build_facts_t){0};
-  build_t build = {.model = model, .options = options, .kind = kind, .allocator = allocator, .facts = out_facts};
+  delta_build_options_t own = *options;
+  if (options->eager) own.import.levers = 0;
+  build_t build = {.model = model, .options = &own, .kind = kind, .allocator = allocator, .facts = out_facts};
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
