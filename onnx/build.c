@@ -155,15 +155,21 @@ static void replace_graph(build_t *build, delta_graph_t *graph) {
   start_emit(build);
 }
 
-// Drops what is dead, then fuses: before differentiation, so that gradients read what fused nodes read and nothing inside them, and after it.
-static delta_status_t simplify(build_t *build) {
-  delta_graph_t *changed = NULL;
-  DELTA_RETURN_IF_ERROR(delta_graph_prune(build->graph, build->allocator, &changed));
-  replace_graph(build, changed);
+// Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.
+static delta_status_t fuse(build_t *build) {
   if (!build->options->eager && !delta_lever_is_on(build->options->import.levers, DELTA_LEVER_FUSE)) return DELTA_OK;
-  const delta_fuse_options_t fuse = {.within_groups = build->options->eager};
-  DELTA_RETURN_IF_ERROR(delta_graph_fuse(build->graph, fuse, build->allocator, &changed));
-  replace_graph(build, changed);
+  delta_graph_t *fused = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
+  replace_graph(build, fused);
+  return DELTA_OK;
+}
+
+// Not before differentiation: what only gradients read (indices of maxima, masks) would be dropped.
+static delta_status_t prune(build_t *build) {
+  delta_graph_t *pruned = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_prune(build->graph, build->allocator, &pruned));
+  replace_graph(build, pruned);
   return DELTA_OK;
 }
 
@@ -181,7 +187,7 @@ static delta_status_t build_gradients(build_t *build) {
   const bool logs = build->kind == DELTA_PROGRAM_TRAIN || build->kind == DELTA_PROGRAM_ACCUMULATE;
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
-  DELTA_RETURN_IF_ERROR(simplify(build));
+  DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
   drop_outputs(build->graph);
@@ -379,7 +385,8 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
-  DELTA_GOTO_IF_ERROR(status, simplify(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;
 cleanup:
