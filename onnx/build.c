@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/eager.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
@@ -187,6 +188,7 @@ static delta_status_t build_gradients(build_t *build) {
   const bool logs = build->kind == DELTA_PROGRAM_TRAIN || build->kind == DELTA_PROGRAM_ACCUMULATE;
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
+  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_eager_recognise(build->graph));
   DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
