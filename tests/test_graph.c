@@ -1,6 +1,5 @@
 // Graphs: building, names, states, checking, hashing, pruning, rewriting, and failing at every allocation.
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 #include "base/text.h"

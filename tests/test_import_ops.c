@@ -282,7 +282,7 @@ ParameterizedTestParameters(import_ops, lowering_of) {
 static void expect_tensor(const op_case_t *c, const delta_graph_t *graph, const delta_reference_values_t *values) {
   char text[512];
   (void)snprintf(text, sizeof text, "init expected %s", c->expected);
-  delta_model_t *expected = delta_test_model(text);
+  delta_model_t *expected = delta_test_model_of(text);
   const delta_model_tensor_t *want = &expected->initializers[0];
   const delta_tensor_t *found = delta_graph_tensor(graph, graph->outputs.items[0].tensor);
   const void *data = delta_reference_value(values, graph->outputs.items[0].tensor);
@@ -299,7 +299,7 @@ static void expect_tensor(const op_case_t *c, const delta_graph_t *graph, const 
 
 ParameterizedTest(int *index, import_ops, lowering_of) {
   const op_case_t *c = &op_cases[*index];
-  delta_model_t *model = delta_test_model(c->model);
+  delta_model_t *model = delta_test_model_of(c->model);
   const delta_import_options_t options = {.as_exported = true, .levers = DELTA_LEVERS_ALL};
   delta_graph_t *graph = NULL;
   delta_import_facts_t facts;

@@ -93,7 +93,7 @@ ParameterizedTestParameters(loader, structure) {
 
 ParameterizedTest(structure_case_t *test, loader, structure) {
   delta_test_message_t graph = make_graph(test->nodes, test->output);
-  delta_test_message_t message = delta_test_model(&graph, test->opsets);
+  delta_test_message_t message = delta_test_model_message(&graph, test->opsets);
   delta_model_t *model = NULL;
   delta_status_t status = load_message(&message, delta_allocator_system(), &model);
   expect_status(status, test->code, test->words, test->name);
@@ -107,7 +107,7 @@ ParameterizedTest(structure_case_t *test, loader, structure) {
 
 Test(loader, values_and_kinds) {
   delta_test_message_t graph = make_graph("Add:x,w>t@a;Split:t>,y@b", "y");
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_model_t *model = NULL;
   expect_status(load_message(&message, delta_allocator_system(), &model), DELTA_STATUS_OK, "", "model");
   cr_assert_not_null(model);
@@ -134,7 +134,7 @@ Test(loader, initializer_is_also_input) {
     delta_test_message_t graph = make_graph("Add:x,w>y@a", "y");
     delta_test_message_t input = delta_test_value_info("w", FLOAT, other_shape ? three : two, 1);
     delta_test_put_message(&graph, DELTA_TEST_GRAPH_INPUT, &input);
-    delta_test_message_t message = delta_test_model(&graph, "15");
+    delta_test_message_t message = delta_test_model_message(&graph, "15");
     delta_model_t *model = NULL;
     delta_status_t status = load_message(&message, delta_allocator_system(), &model);
     expect_status(status, other_shape ? DELTA_STATUS_MALFORMED : DELTA_STATUS_OK, "w", "input that is an initializer");
@@ -194,7 +194,7 @@ ParameterizedTest(tensor_case_t *test, loader, tensor) {
   delta_test_message_t tensor = delta_test_tensor_head("kernel", test->data_type, test->dims, test->rank);
   if (test->field) delta_test_put_bytes(&tensor, test->field, test->bytes, test->byte_count);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_INITIALIZER, &tensor);
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_model_t *model = NULL;
   expect_status(load_message(&message, delta_allocator_system(), &model), test->code, "kernel", test->name);
   if (!model) return;
@@ -213,7 +213,7 @@ Test(loader, tensor_stored_twice) {
   delta_test_message_t tensor = delta_test_tensor_raw("kernel", FLOAT, two, 1, values, sizeof values);
   delta_test_put_bytes(&tensor, 4, values, sizeof values);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_INITIALIZER, &tensor);
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_model_t *model = NULL;
   expect_status(load_message(&message, delta_allocator_system(), &model), DELTA_STATUS_MALFORMED, "kernel", "stored twice");
 }
@@ -233,7 +233,7 @@ Test(loader, large_weights_stay_in_the_file) {
     delta_test_message_t tensor = delta_test_tensor_head("kernel", FLOAT, dims, 1);
     delta_test_put_bytes(&tensor, fields[i], values, COUNT * sizeof *values);
     delta_test_put_message(&graph, DELTA_TEST_GRAPH_INITIALIZER, &tensor);
-    delta_test_message_t message = delta_test_model(&graph, "15");
+    delta_test_message_t message = delta_test_model_message(&graph, "15");
     delta_test_folder_write(&folder, "model.onnx", message.bytes, message.count);
     delta_test_message_free(&message);
 
@@ -305,7 +305,7 @@ static void put_function(delta_test_message_t *model, const char *name, const ch
 
 ParameterizedTest(function_case_t *test, loader, function) {
   delta_test_message_t graph = make_graph(test->nodes, "y");
-  delta_test_message_t message = delta_test_model(&graph, "15,my:1");
+  delta_test_message_t message = delta_test_model_message(&graph, "15,my:1");
   put_function(&message, "F", test->f_body);
   put_function(&message, "G", test->g_body);
   delta_model_t *model = NULL;
@@ -336,7 +336,7 @@ Test(loader, function_attributes) {
   delta_test_message_t input = delta_test_value_info("x", FLOAT, two, 1), output = delta_test_value_info("y", FLOAT, two, 1);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_INPUT, &input);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_OUTPUT, &output);
-  delta_test_message_t message = delta_test_model(&graph, "15,my:1");
+  delta_test_message_t message = delta_test_model_message(&graph, "15,my:1");
 
   delta_test_message_t function = {0}, node = {0};
   delta_test_put_text(&function, 1, "F");
@@ -372,7 +372,7 @@ Test(loader, function_attributes) {
 // Functions that call the one before twice: 2^30 nodes, refused without making them.
 Test(loader, functions_that_double) {
   delta_test_message_t graph = make_graph("my.F30:x>y@call", "y");
-  delta_test_message_t message = delta_test_model(&graph, "15,my:1");
+  delta_test_message_t message = delta_test_model_message(&graph, "15,my:1");
   for (int i = 0; i <= 30; ++i) {
     char name[16], body[80];
     snprintf(name, sizeof name, "F%d", i);
@@ -403,7 +403,7 @@ Test(loader, memory_is_capped) {
   delta_test_folder_make(&folder);
   delta_test_message_t graph = {0};
   for (int i = 0; i < 200000; ++i) delta_test_put_bytes(&graph, DELTA_TEST_GRAPH_NODE, NULL, 0);
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_test_folder_write(&folder, "model.onnx", message.bytes, message.count);
   delta_test_message_free(&message);
   delta_model_options_t options = {.path = delta_test_folder_path(&folder, "model.onnx", path), .memory_limit_bytes = 8 << 20};
@@ -423,7 +423,7 @@ Test(loader, nesting_is_bounded) {
     delta_test_put_message(&outer, DELTA_TEST_GRAPH_NODE, &node);
     graph = outer;
   }
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_model_t *model = NULL;
   expect_status(load_message(&message, delta_allocator_system(), &model), DELTA_STATUS_MALFORMED, "nested", "nesting");
 }
@@ -437,7 +437,7 @@ Test(loader, allocations_that_fail) {
   delta_test_put_external(&tensor, "location", "data.bin");
   delta_test_put_varint(&tensor, DELTA_TEST_TENSOR_LOCATION, 1);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_INITIALIZER, &tensor);
-  delta_test_message_t message = delta_test_model(&graph, "15,my:1");
+  delta_test_message_t message = delta_test_model_message(&graph, "15,my:1");
   put_function(&message, "F", "Add:a,b>t@n;Relu:t>c;Relu:c>d");
   delta_test_folder_write(&folder, "model.onnx", message.bytes, message.count);
   delta_test_folder_write(&folder, "data.bin", "12345678", 8);

@@ -95,7 +95,7 @@ static void write_model(const delta_test_folder_t *folder, const place_case_t *t
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_INITIALIZER, &tensor);
   delta_test_message_t output = delta_test_value_info("y", FLOAT, dims, 1);
   delta_test_put_message(&graph, DELTA_TEST_GRAPH_OUTPUT, &output);
-  delta_test_message_t message = delta_test_model(&graph, "15");
+  delta_test_message_t message = delta_test_model_message(&graph, "15");
   delta_test_folder_write(folder, "model.onnx", message.bytes, message.count);
   delta_test_message_free(&message);
 }

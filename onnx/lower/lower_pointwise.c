@@ -1,5 +1,6 @@
 // Lowering of operators that are one instruction, or a short chain of one instruction, per element: rows of tables by name.
 // Formulas with parameters are in lower_activation.c.
+#include <assert.h>
 #include <string.h>
 
 #include "onnx/lower/lower.h"
@@ -73,7 +74,10 @@ static const element_row_t element_rows[] = {
 
 static const element_row_t *find_element_row(const char *name) {
   const element_row_t *row = element_rows;
-  while (strcmp(row->name, name) != 0) ++row; // every operator with this lowering has a row
+  while (strcmp(row->name, name) != 0) {
+    ++row;
+    assert(row < element_rows + sizeof element_rows / sizeof *element_rows); // every operator with this lowering has a row
+  }
   return row;
 }
 

@@ -154,7 +154,7 @@ void delta_test_put_opsets(delta_test_message_t *owner, uint32_t field, const ch
   }
 }
 
-delta_test_message_t delta_test_model(delta_test_message_t *graph, const char *opsets) {
+delta_test_message_t delta_test_model_message(delta_test_message_t *graph, const char *opsets) {
   delta_test_message_t model = {0};
   delta_test_put_varint(&model, 1, 8);
   delta_test_put_message(&model, DELTA_TEST_MODEL_GRAPH, graph);

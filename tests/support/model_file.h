@@ -33,7 +33,7 @@ delta_test_message_t delta_test_attribute_reference(const char *name, const char
 // Nodes written as "Op:in,in>out,out@name;Op:..."; an operator may be "domain.Op". They become fields `field` of `owner`.
 void delta_test_put_nodes(delta_test_message_t *owner, uint32_t field, const char *nodes);
 // A whole model: `graph` (freed) with ir_version 8 and these opsets: "15" or "15,my.domain:1". Functions and others can be put behind it.
-delta_test_message_t delta_test_model(delta_test_message_t *graph, const char *opsets);
+delta_test_message_t delta_test_model_message(delta_test_message_t *graph, const char *opsets);
 void delta_test_put_opsets(delta_test_message_t *owner, uint32_t field, const char *opsets);
 
 // Field numbers of onnx.proto, as the tests need them.
