@@ -165,6 +165,7 @@ const delta_json_value_t *delta_json_find(const delta_json_value_t *object, cons
 
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array) { return array->child; }
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value) { return value->next; }
+const char *delta_json_key(const delta_json_value_t *member) { return member->string; }
 
 // What a member is expected to be: the check and the words for it.
 typedef struct json_kind {

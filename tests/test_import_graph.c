@@ -141,6 +141,39 @@ Test(import_graph, no_shape_may_depend_on_absent_values) {
   delta_model_free(model);
 }
 
+Test(import_graph, own_names_are_kept) {
+  static const char *const models[] = {"input delta.seed int64 []; node Neg delta.seed -> y; output y",
+                                       "init delta.w float32 [2] 1; node Neg delta.w -> y; output y",
+                                       "input x float32 [2]; node Neg x -> delta.loss; output delta.loss"};
+  for (size_t k = 0; k < sizeof models / sizeof *models; ++k) {
+    delta_model_t *model = delta_test_model_of(models[k]);
+    const delta_import_options_t options = {.training = true};
+    delta_graph_t *graph = NULL;
+    delta_import_facts_t facts;
+    delta_status_t status = delta_import(model, &options, delta_allocator_system(), &graph, &facts);
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_UNSUPPORTED);
+    cr_expect_not_null(strstr(delta_status_message(status), "'delta."));
+    delta_status_free(status);
+    delta_model_free(model);
+  }
+}
+
+static void count_line(void *self, delta_log_level_t level, const char *line) {
+  cr_expect_eq(level, DELTA_LOG_WARNING);
+  cr_expect_not_null(strstr(line, "2 attributes"), "%s", line);
+  *(int *)self += 1;
+}
+
+Test(import_graph, unknown_attributes_are_noted_once_a_node) {
+  delta_model_t *model = delta_test_model_of("input x float32 [2]; node Elu x -> y : alpha=1.0 colour=3 shade='x'; output y");
+  int lines = 0;
+  const delta_import_options_t options = {.training = true, .log = {.self = &lines, .write = count_line}};
+  delta_import_facts_t facts;
+  delta_graph_free(import(model, &options, &facts));
+  cr_expect_eq(lines, 1);
+  delta_model_free(model);
+}
+
 // ---- Programs and levers
 
 #define DROPOUT_NET                                                                                                         \

@@ -268,7 +268,6 @@ static const op_case_t op_cases[] = {
     {"one input too many", X6 "node Relu x x -> y; output y", "error: has 2 inputs"},
     {"an input left out", X6 "node Add _ x -> y; output y", "error: input 0 is required"},
     {"one output too many", X6 "node Relu x -> y z; output y", "error: has 2 outputs"},
-    {"an attribute given twice", X6 "node Elu x -> y : alpha=1.0 alpha=2.0; output y", "error: given twice"},
 };
 
 // Case parameters live in the parent's memory; they are passed by index.

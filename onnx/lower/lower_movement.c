@@ -238,8 +238,8 @@ delta_status_t delta_lower_gather(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
-// Tile as a broadcast: every repeated dimension d becomes [1, d], is expanded to [repeats, d] and merged again. Dimensions between repeated ones
-// are merged, so that the rank stays small.
+// Tile as a broadcast: every repeated dimension d becomes [1, d], is expanded to [repeats, d] and merged again. Dimensions between
+// repeated ones are merged, so that the rank stays small.
 delta_status_t delta_lower_tile(delta_lower_t *lower) {
   delta_tensor_id_t x = delta_lower_required(lower, 0);
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, x);
