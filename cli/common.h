@@ -18,11 +18,6 @@ enum {
 #undef DELTA_EXIT_ENUM
 };
 
-// Prints a failed status as one line "PROGRAM: MESSAGE" on stderr, frees it, and gives the exit status for its code. OK gives 0.
-int delta_cli_finish(const char *program, delta_status_t status);
-// The same for a usage error: exit status 2 and a pointer to --help.
-int delta_cli_usage(const char *program, delta_status_t status);
-
 // Answers --help and --version on stdout.
 DELTA_MUST_USE delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_request_t request,
                                                delta_allocator_t allocator);
