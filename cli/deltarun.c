@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <delta/delta.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -208,15 +208,10 @@ typedef struct delta_run_output {
   uint64_t budget_bytes;
 } delta_run_output_t;
 
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static delta_status_t on_begin(void *self, int64_t total_steps) {
   delta_run_output_t *output = self;
-  delta_progress_begin(&output->progress, stdout, delta_progress_is_terminal(stdout), "training", "step", total_steps, now_seconds());
+  delta_progress_begin(&output->progress, stdout, delta_progress_is_terminal(stdout), "training", "step", total_steps,
+                       delta_clock_seconds());
   output->has_progress = true;
   return DELTA_OK;
 }
@@ -230,7 +225,7 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
       .used_bytes = step->arena_peak_bytes,
       .budget_bytes = output->budget_bytes == UINT64_MAX ? 0 : output->budget_bytes,
   };
-  delta_progress_update(&output->progress, &output->state, now_seconds());
+  delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
 
@@ -291,7 +286,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
 }
 
 static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result, delta_run_output_t *output) {
-  if (output->has_progress) delta_progress_end(&output->progress, &output->state, now_seconds());
+  if (output->has_progress) delta_progress_end(&output->progress, &output->state, delta_clock_seconds());
   if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
   if (settings->output) printf("wrote %s\n", settings->output);
 }

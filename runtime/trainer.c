@@ -2,8 +2,8 @@
 #include "runtime/trainer.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shuffle.h"
@@ -26,12 +26,6 @@ typedef struct delta_batch_source {
   const int64_t *samples;
   int64_t count;
 } delta_batch_source_t;
-
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
   const delta_batch_source_t *source = self;
@@ -122,7 +116,7 @@ static int64_t rows_at(const delta_trainer_t *trainer, const delta_dataset_t *da
 static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t epoch) {
   const delta_trainer_options_t *options = trainer->options;
   delta_metrics_evaluation_t record = {.step = step, .epoch = epoch, .has_accuracy = delta_session_has_accuracy(options->session) != 0};
-  double start_seconds = now_seconds(), loss_sum = 0, labels = 0, correct = 0;
+  double start_seconds = delta_clock_seconds(), loss_sum = 0, labels = 0, correct = 0;
   for (int64_t first = 0; first < delta_dataset_samples(trainer->evaluation); first += options->batch) {
     delta_batch_source_t source = {
         .dataset = trainer->evaluation, .samples = trainer->samples, .count = rows_at(trainer, trainer->evaluation, first)};
@@ -143,7 +137,7 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
   }
   record.loss = loss_sum / labels;
   if (record.has_accuracy) record.accuracy = correct / labels;
-  record.seconds = now_seconds() - start_seconds;
+  record.seconds = delta_clock_seconds() - start_seconds;
   trainer->result->last_evaluation = record;
   return options->on_evaluation ? options->on_evaluation(options->self, &record) : DELTA_OK;
 }
@@ -196,11 +190,11 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
   };
   int64_t begin = step_of_epoch * options->accumulate;
   int64_t end = begin + options->accumulate < trainer->batches_per_epoch ? begin + options->accumulate : trainer->batches_per_epoch;
-  double start_seconds = now_seconds();
+  double start_seconds = delta_clock_seconds();
   int64_t samples = 0;
   delta_status_t status = run_update(trainer, shuffle, begin, end, &record, &samples);
   if (status) return delta_status_annotate(status, "step %lld", (long long)record.step);
-  record.seconds = now_seconds() - start_seconds;
+  record.seconds = delta_clock_seconds() - start_seconds;
   record.samples_per_second = (double)samples / record.seconds;
   trainer->result->last_step = record;
   ++trainer->result->steps;

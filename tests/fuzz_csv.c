@@ -20,6 +20,7 @@ static void read_samples(delta_dataset_t *dataset) {
   }
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const delta_feed_want_t wants[] = {{.name = "x", .dtype = DELTA_DTYPE_FLOAT32, .shape = {.rank = 2, .dims = {4, 2}}},
                                      {.name = "label", .dtype = DELTA_DTYPE_INT64, .shape = {.rank = 1, .dims = {4}}, .maximum = 3}};

@@ -21,6 +21,7 @@ static void read_array(delta_npz_t *npz, size_t index) {
   delta_status_free(status);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char path[64];
   delta_npy_header_t header;

@@ -214,19 +214,19 @@ static void check_counting_csv(int64_t rows, int64_t columns, size_t memory_limi
   snprintf(spec, sizeof spec, "csv:%s", path);
   delta_test_allocator_t counting;
   delta_dataset_t *dataset;
-  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT64, 2, (const int64_t[]){8, columns}),
+  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, columns}),
                                want("label", DELTA_DTYPE_INT32, 1, (const int64_t[]){8})};
   delta_test_allocator_init(&counting, 0, DELTA_TEST_FAIL_ONCE);
   cr_assert_null(delta_dataset_open(spec, wants, 2, 7, (delta_log_sink_t){0}, delta_test_allocator_interface(&counting), &dataset));
   cr_assert_eq(delta_dataset_samples(dataset), rows);
-  double *x = malloc(4 * (size_t)columns * sizeof *x);
+  float *x = malloc(4 * (size_t)columns * sizeof *x);
   for (int64_t trial = 0; trial < 200; ++trial) {
     int32_t labels[4];
     const int64_t first = trial * 7919 % (rows - 1), samples[] = {first, first + 1, rows - 1 - first, 0};
     cr_assert_null(delta_dataset_read(dataset, samples, 4, (void *const[]){x, labels}));
     for (int64_t i = 0; i < 4; ++i) {
       cr_assert_eq(labels[i], samples[i]);
-      for (int64_t column = 0; column < columns; ++column) cr_assert_eq(x[i * columns + column], (double)(samples[i] * columns + column));
+      for (int64_t column = 0; column < columns; ++column) cr_assert_eq(x[i * columns + column], (float)(samples[i] * columns + column));
     }
   }
   cr_expect_lt(counting.peak_bytes, memory_limit_bytes, "%zu bytes", (size_t)counting.peak_bytes);

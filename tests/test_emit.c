@@ -1,6 +1,5 @@
 // Emit: what is given back unchanged, folded, made immediate, or refused.
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 #include "onnx/graph/emit.h"

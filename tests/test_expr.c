@@ -1,6 +1,5 @@
 // Expressions: every instruction in every compute type, sharing, folding, checks.
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 // Fusion: what it merges, what it leaves alone, and that results keep their bits.
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <string.h>
 

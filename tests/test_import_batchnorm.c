@@ -97,7 +97,7 @@ ParameterizedTest(int *index, import_batchnorm, statistics_by_form) {
   (void)snprintf(text, sizeof text,
                  "opset %d;" NODE_INPUTS "node BatchNormalization x s b rm rv -> %s : momentum=0.75 epsilon=0.0 %s; output y", form->opset,
                  form->outputs, form->attributes);
-  delta_model_t *model = delta_test_model(text);
+  delta_model_t *model = delta_test_model_of(text);
   const delta_import_options_t options = {
       .training = form->training, .as_exported = form->as_exported, .batchnorm = form->mode, .levers = DELTA_LEVERS_ALL};
   delta_import_facts_t facts;
@@ -117,7 +117,7 @@ ParameterizedTest(int *index, import_batchnorm, statistics_by_form) {
 
 Test(import_batchnorm, unbiased_variance_when_asked) {
   delta_model_t *model =
-      delta_test_model("opset 15;" NODE_INPUTS "node BatchNormalization x s b rm rv -> y m v : momentum=0.75 training_mode=1; output y");
+      delta_test_model_of("opset 15;" NODE_INPUTS "node BatchNormalization x s b rm rv -> y m v : momentum=0.75 training_mode=1; output y");
   const delta_import_options_t options = {.training = true, .batchnorm_unbiased = true, .levers = DELTA_LEVERS_ALL};
   delta_import_facts_t facts;
   delta_graph_t *graph = import(model, &options, &facts);
@@ -129,7 +129,7 @@ Test(import_batchnorm, unbiased_variance_when_asked) {
 }
 
 Test(import_batchnorm, outputs_of_the_file_and_states_are_made_apart) {
-  delta_model_t *model = delta_test_model(
+  delta_model_t *model = delta_test_model_of(
       "opset 9;" NODE_INPUTS
       "node BatchNormalization x s b rm rv -> y m v sm sv : momentum=0.75; output y; output m; output v; output sm; output sv");
   const delta_import_options_t options = {.training = true, .levers = DELTA_LEVERS_ALL};
@@ -161,7 +161,7 @@ static const refusal_t refusals[] = {
     {"opset 15;" NODE_INPUTS "node Relu rm -> c; node BatchNormalization x s b c rv -> y m v : training_mode=1; output y", "no initializer",
      false},
     {"opset 15;" NODE_INPUTS "node BatchNormalization x s b rm rv -> h m v : training_mode=1; node BatchNormalization h s b rm rv -> y m2 "
-                             "v2 : training_mode=1; output y",
+     "v2 : training_mode=1; output y",
      "updated by another node", false},
     {"opset 15; init x float32 [1,2] 1; init s float32 [2] 1; init b float32 [2] 1; init rm float32 [2] 1; init rv float32 [2] 1;"
      "node BatchNormalization x s b rm rv -> y m v : training_mode=1; output y",
@@ -170,7 +170,7 @@ static const refusal_t refusals[] = {
 
 Test(import_batchnorm, refusals_say_why) {
   for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; ++k) {
-    delta_model_t *model = delta_test_model(refusals[k].model);
+    delta_model_t *model = delta_test_model_of(refusals[k].model);
     const delta_import_options_t options = {.training = true, .batchnorm_unbiased = refusals[k].unbiased, .levers = DELTA_LEVERS_ALL};
     delta_graph_t *graph = NULL;
     delta_import_facts_t facts;

@@ -64,7 +64,7 @@ ParameterizedTest(int *index, import_graph, dimensions) {
   const dim_case_t *c = &dim_cases[*index];
   char text[256], shape[DELTA_SHAPE_TEXT_BYTES];
   (void)snprintf(text, sizeof text, "%s; node Relu x -> y; output y", c->inputs);
-  delta_model_t *model = delta_test_model(text);
+  delta_model_t *model = delta_test_model_of(text);
   const delta_import_options_t options = {
       .batch = c->batch, .dims = c->dims, .dim_count = c->dims[0].symbol ? 1 : 0, .levers = DELTA_LEVERS_ALL};
   delta_graph_t *graph = NULL;
@@ -84,7 +84,7 @@ ParameterizedTest(int *index, import_graph, dimensions) {
 
 // A shape that comes in as data is a constant when its value is given.
 Test(import_graph, known_inputs_become_constants) {
-  delta_model_t *model = delta_test_model("input x float32 [2,3]; input s int64 [2]; node Reshape x s -> y; output y");
+  delta_model_t *model = delta_test_model_of("input x float32 [2,3]; input s int64 [2]; node Reshape x s -> y; output y");
   const int64_t shape[2] = {3, 2};
   const delta_known_input_t known = {.name = "s", .dtype = DELTA_DTYPE_INT64, .shape = {.rank = 1, .dims = {2}}, .data = shape};
   const delta_import_options_t options = {.known_inputs = &known, .known_input_count = 1};
@@ -105,7 +105,7 @@ static delta_state_kind_t kind_of(const delta_graph_t *graph, const char *name) 
 }
 
 Test(import_graph, initializers_become_states_or_constants) {
-  delta_model_t *model = delta_test_model(
+  delta_model_t *model = delta_test_model_of(
       "input x float32 [2,3]; input unused float32 [7]; init w float32 [3] 1; init scalar float32 [] 2; init ids int64 [2] 0 1;"
       "init far float32 [3] absent; init far_ids int64 [2] absent; init nobody float32 [3] 1; init onnx::Conv_12 float32 [3] 1;"
       "node Mul x w -> a; node Mul a scalar -> b; node Gather b ids -> c : axis=1; node Add x far -> d; node Gather d far_ids -> e : "
@@ -130,7 +130,7 @@ Test(import_graph, initializers_become_states_or_constants) {
 }
 
 Test(import_graph, no_shape_may_depend_on_absent_values) {
-  delta_model_t *model = delta_test_model("input x float32 [2,3]; init s int64 [2] absent; node Reshape x s -> y; output y");
+  delta_model_t *model = delta_test_model_of("input x float32 [2,3]; init s int64 [2] absent; node Reshape x s -> y; output y");
   const delta_import_options_t options = {.training = true};
   delta_graph_t *graph = NULL;
   delta_import_facts_t facts;
@@ -138,6 +138,39 @@ Test(import_graph, no_shape_may_depend_on_absent_values) {
   cr_assert_not_null(status);
   cr_expect_not_null(strstr(delta_status_message(status), "n0"), "%s", delta_status_message(status));
   delta_status_free(status);
+  delta_model_free(model);
+}
+
+Test(import_graph, own_names_are_kept) {
+  static const char *const models[] = {"input delta.seed int64 []; node Neg delta.seed -> y; output y",
+                                       "init delta.w float32 [2] 1; node Neg delta.w -> y; output y",
+                                       "input x float32 [2]; node Neg x -> delta.loss; output delta.loss"};
+  for (size_t k = 0; k < sizeof models / sizeof *models; ++k) {
+    delta_model_t *model = delta_test_model_of(models[k]);
+    const delta_import_options_t options = {.training = true};
+    delta_graph_t *graph = NULL;
+    delta_import_facts_t facts;
+    delta_status_t status = delta_import(model, &options, delta_allocator_system(), &graph, &facts);
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_UNSUPPORTED);
+    cr_expect_not_null(strstr(delta_status_message(status), "'delta."));
+    delta_status_free(status);
+    delta_model_free(model);
+  }
+}
+
+static void count_line(void *self, delta_log_level_t level, const char *line) {
+  cr_expect_eq(level, DELTA_LOG_WARNING);
+  cr_expect_not_null(strstr(line, "2 attributes"), "%s", line);
+  *(int *)self += 1;
+}
+
+Test(import_graph, unknown_attributes_are_noted_once_a_node) {
+  delta_model_t *model = delta_test_model_of("input x float32 [2]; node Elu x -> y : alpha=1.0 colour=3 shade='x'; output y");
+  int lines = 0;
+  const delta_import_options_t options = {.training = true, .log = {.self = &lines, .write = count_line}};
+  delta_import_facts_t facts;
+  delta_graph_free(import(model, &options, &facts));
+  cr_expect_eq(lines, 1);
   delta_model_free(model);
 }
 
@@ -156,7 +189,7 @@ static const delta_node_t *find_node(const delta_graph_t *graph, delta_core_op_t
 }
 
 Test(import_graph, programs_have_the_same_states) {
-  delta_model_t *model = delta_test_model(DROPOUT_NET);
+  delta_model_t *model = delta_test_model_of(DROPOUT_NET);
   delta_graph_t *graphs[2];
   for (int training = 0; training < 2; ++training) {
     const delta_import_options_t options = {.training = training != 0, .levers = DELTA_LEVERS_ALL};
@@ -177,7 +210,7 @@ Test(import_graph, programs_have_the_same_states) {
 }
 
 Test(import_graph, levers_choose_the_form) {
-  delta_model_t *model = delta_test_model(DROPOUT_NET);
+  delta_model_t *model = delta_test_model_of(DROPOUT_NET);
   for (int on = 0; on < 2; ++on) {
     const delta_import_options_t options = {.training = true, .levers = on ? DELTA_LEVERS_ALL : 0};
     delta_import_facts_t facts;
@@ -191,7 +224,7 @@ Test(import_graph, levers_choose_the_form) {
 }
 
 Test(import_graph, loss_is_one_operator_by_lever) {
-  delta_model_t *model = delta_test_model("input x float32 [2,3]; input t int64 [2]; node SoftmaxCrossEntropyLoss x t -> y; output y");
+  delta_model_t *model = delta_test_model_of("input x float32 [2,3]; input t int64 [2]; node SoftmaxCrossEntropyLoss x t -> y; output y");
   for (int on = 0; on < 2; ++on) {
     const delta_import_options_t options = {.training = true, .levers = on ? 1u << DELTA_LEVER_LOSS : 0};
     delta_import_facts_t facts;
@@ -204,7 +237,7 @@ Test(import_graph, loss_is_one_operator_by_lever) {
 }
 
 Test(import_graph, nodes_of_one_operator_share_a_group_and_its_name) {
-  delta_model_t *model = delta_test_model("input x float32 [2,3]; node ReduceLogSumExp x -> h; node Relu h -> y; output y");
+  delta_model_t *model = delta_test_model_of("input x float32 [2,3]; node ReduceLogSumExp x -> h; node Relu h -> y; output y");
   const delta_import_options_t options = {.training = true};
   delta_import_facts_t facts;
   delta_graph_t *graph = import(model, &options, &facts);
@@ -221,7 +254,7 @@ Test(import_graph, nodes_of_one_operator_share_a_group_and_its_name) {
 // ---- Memory
 
 Test(import_graph, survives_every_failed_allocation) {
-  delta_model_t *model = delta_test_model(DROPOUT_NET);
+  delta_model_t *model = delta_test_model_of(DROPOUT_NET);
   const delta_import_options_t options = {.training = true, .levers = DELTA_LEVERS_ALL};
   for (int mode = 0; mode < 2; ++mode) {
     bool failed = true;

@@ -234,7 +234,7 @@ static void read_line(delta_model_t *model, const char *line) {
   }
 }
 
-delta_model_t *delta_test_model(const char *text) {
+delta_model_t *delta_test_model_of(const char *text) {
   delta_allocator_t allocator = delta_allocator_system();
   delta_model_t *model = NULL;
   cr_assert_null(DELTA_ALLOCATE(allocator, 1, &model));

@@ -16,7 +16,7 @@
 #include "onnx/reference/run.h"
 
 // Fails the running test on bad text or when memory is short. The caller frees the model.
-delta_model_t *delta_test_model(const char *text);
+delta_model_t *delta_test_model_of(const char *text);
 
 // Fills the states of a graph imported from `model` with the initializers' values.
 void delta_test_fill_states(const delta_model_t *model, delta_reference_values_t *values);
