@@ -19,6 +19,20 @@ int delta_cli_usage(const char *program, delta_status_t status) {
   return DELTA_EXIT_USAGE;
 }
 
+delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_request_t request, delta_allocator_t allocator) {
+  if (request == DELTA_OPTIONS_VERSION) {
+    printf("%s %s\n", program->name, program->version);
+    return DELTA_OK;
+  }
+  enum { WIDTH = 100 };
+  delta_text_t text;
+  delta_text_init(&text, allocator);
+  delta_status_t status = delta_options_help(program, WIDTH, &text);
+  if (!status) fputs(text.items, stdout);
+  delta_text_deinit(&text);
+  return status;
+}
+
 static void write_log(void *self, delta_log_level_t level, const char *line) {
   const delta_cli_log_t *log = self;
   if (level == DELTA_LOG_WARNING) {

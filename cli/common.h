@@ -7,8 +7,11 @@
 #include <delta/log.h>
 #include <delta/status.h>
 
+#include "cli/options.h"
+
 // X(identifier, status, meaning)
-#define DELTA_EXITS(X) X(DONE, 0, "done") X(ERROR, 1, "an error, named on stderr") X(USAGE, 2, "wrong usage") X(DOES_NOT_FIT, 3, "does not fit the budget")
+#define DELTA_EXITS(X) \
+  X(DONE, 0, "done") X(ERROR, 1, "an error, named on stderr") X(USAGE, 2, "wrong usage") X(DOES_NOT_FIT, 3, "does not fit the budget")
 enum {
 #define DELTA_EXIT_ENUM(id, status, meaning) DELTA_EXIT_##id = status,
   DELTA_EXITS(DELTA_EXIT_ENUM)
@@ -19,6 +22,10 @@ enum {
 int delta_cli_finish(const char *program, delta_status_t status);
 // The same for a usage error: exit status 2 and a pointer to --help.
 int delta_cli_usage(const char *program, delta_status_t status);
+
+// Answers --help and --version on stdout.
+DELTA_MUST_USE delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_request_t request,
+                                               delta_allocator_t allocator);
 
 // Where notes and warnings of the library go.
 typedef struct delta_cli_log {

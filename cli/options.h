@@ -2,8 +2,10 @@
 //
 //   typedef struct { const char *output; double rate; bool verbose; } settings_t;
 //   static const delta_option_t rows[] = {
-//     {.section = "OUTPUT", .name = "-o", .kind = DELTA_OPTION_TEXT, .argument = "FILE", .offset = offsetof(settings_t, output), .help = "..."},
-//     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = offsetof(settings_t, verbose), .help = "..."},
+//     {.section = "OUTPUT", .name = "-o", .kind = DELTA_OPTION_TEXT, .argument = "FILE",
+//      .offset = offsetof(settings_t, output), .help = "Where the plan goes."},
+//     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG,
+//      .offset = offsetof(settings_t, verbose), .help = "Say more."},
 //   };
 //
 // Both `--name value` and `--name=value` are read; of an option given twice the last counts, lists collect; `--` ends options; `--help`,

@@ -6,13 +6,13 @@
 #include "base/json.h"
 
 // X(JSON name, member, text)
-#define MEMORY_ROWS(X)                                              \
-  X("parameters", memory_parameters_bytes, "parameters")            \
-  X("gradients", memory_gradients_bytes, "gradients")               \
-  X("optimizer_state", memory_optimizer_bytes, "optimizer state")   \
-  X("activations", memory_activations_bytes, "activations")         \
-  X("workspace", memory_workspace_bytes, "workspace")               \
-  X("inputs", memory_inputs_bytes, "inputs")                        \
+#define MEMORY_ROWS(X)                                            \
+  X("parameters", memory_parameters_bytes, "parameters")          \
+  X("gradients", memory_gradients_bytes, "gradients")             \
+  X("optimizer_state", memory_optimizer_bytes, "optimizer state") \
+  X("activations", memory_activations_bytes, "activations")       \
+  X("workspace", memory_workspace_bytes, "workspace")             \
+  X("inputs", memory_inputs_bytes, "inputs")                      \
   X("other", memory_other_bytes, "other")
 
 static void print_size(const char *what, uint64_t size_bytes) {
@@ -71,7 +71,8 @@ static void write_times(delta_json_writer_t *writer, const delta_plan_summary_t 
 #undef WRITE_TIME
 }
 
-delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const char *model, const char *device, delta_allocator_t allocator) {
+delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const char *model, const char *device,
+                                      delta_allocator_t allocator) {
   delta_text_t text;
   delta_text_init(&text, allocator);
   delta_json_writer_t writer;

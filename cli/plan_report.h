@@ -8,6 +8,7 @@
 void delta_plan_report_text(const delta_plan_summary_t *summary, const char *model, const char *output);
 
 // The names are those of the manual's --json; an unlimited budget is null.
-DELTA_MUST_USE delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const char *model, const char *device, delta_allocator_t allocator);
+DELTA_MUST_USE delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const char *model, const char *device,
+                                                     delta_allocator_t allocator);
 
 #endif // DELTA_CLI_PLAN_REPORT_H_

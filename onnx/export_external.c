@@ -153,8 +153,14 @@ static bool is_needed(const delta_model_t *model, const char *path) {
   return false;
 }
 
-// Opens the writer of data file `file`: "MODEL.data", "MODEL.data1" and so on beside the new model. Unless the model itself is replaced, a
-// name that the loaded model needs is passed over.
+// Whether `path` is a symbolic link or anything else but a regular file: writing must not follow it out of the folder.
+static bool is_irregular(const char *path) {
+  struct stat facts;
+  return lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode);
+}
+
+// Opens the writer of data file `file`: "MODEL.data", "MODEL.data1" and so on beside the new model. Links are passed over and, unless the model
+// itself is replaced, names that the loaded model needs.
 static delta_status_t open_writer(const delta_model_t *model, const delta_export_options_t *options, uint32_t *number,
                                   delta_export_external_t *external, delta_export_file_t *file) {
   struct stat facts;
@@ -163,7 +169,7 @@ static delta_status_t open_writer(const delta_model_t *model, const delta_export
     char suffix[16] = "", *path = NULL;
     if (*number > 0) snprintf(suffix, sizeof suffix, "%" PRIu32, *number);
     DELTA_RETURN_IF_ERROR(delta_region_format(&external->region, &path, "%s.data%s", options->path, suffix));
-    if (!replaces_model && is_needed(model, path)) continue;
+    if (is_irregular(path) || (!replaces_model && is_needed(model, path))) continue;
     const char *slash = strrchr(path, '/');
     file->location = slash ? slash + 1 : path;
     ++*number;

@@ -4,7 +4,7 @@
 delta_status_t delta_file_hash(const delta_file_t *file, delta_allocator_t allocator, char out_text[DELTA_SHA256_TEXT_BYTES]) {
   enum { CHUNK_BYTES = 1 << 20 };
   uint8_t *chunk = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, CHUNK_BYTES, &chunk));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, file->size_bytes < CHUNK_BYTES ? (size_t)file->size_bytes : CHUNK_BYTES, &chunk));
   delta_sha256_t hash;
   delta_sha256_init(&hash);
   delta_status_t status = DELTA_OK;

@@ -2,8 +2,8 @@
 #include "runtime/trainer.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shuffle.h"
@@ -26,12 +26,6 @@ typedef struct delta_batch_source {
   const int64_t *samples;
   int64_t count;
 } delta_batch_source_t;
-
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
   const delta_batch_source_t *source = self;
@@ -121,8 +115,8 @@ static int64_t rows_at(const delta_trainer_t *trainer, const delta_dataset_t *da
 
 static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t epoch) {
   const delta_trainer_options_t *options = trainer->options;
-  delta_evaluation_record_t record = {.step = step, .epoch = epoch, .accuracy = -1};
-  double start_seconds = now_seconds(), loss_sum = 0, labels = 0, correct = 0;
+  delta_metrics_evaluation_t record = {.step = step, .epoch = epoch, .has_accuracy = delta_session_has_accuracy(options->session) != 0};
+  double start_seconds = delta_clock_seconds(), loss_sum = 0, labels = 0, correct = 0;
   for (int64_t first = 0; first < delta_dataset_samples(trainer->evaluation); first += options->batch) {
     delta_batch_source_t source = {
         .dataset = trainer->evaluation, .samples = trainer->samples, .count = rows_at(trainer, trainer->evaluation, first)};
@@ -142,8 +136,8 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
     record.samples += source.count;
   }
   record.loss = loss_sum / labels;
-  if (delta_session_has_accuracy(options->session)) record.accuracy = correct / labels;
-  record.seconds = now_seconds() - start_seconds;
+  if (record.has_accuracy) record.accuracy = correct / labels;
+  record.seconds = delta_clock_seconds() - start_seconds;
   trainer->result->last_evaluation = record;
   return options->on_evaluation ? options->on_evaluation(options->self, &record) : DELTA_OK;
 }
@@ -161,7 +155,7 @@ static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t 
 
 // The micro-batches of one update: [begin, end) of the epoch.
 static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t begin, int64_t end,
-                                 delta_step_record_t *record) {
+                                 delta_metrics_step_t *record, int64_t *out_samples) {
   const delta_trainer_options_t *options = trainer->options;
   bool accumulates = options->accumulate > 1;
   double loss_sum = 0, labels = 0;
@@ -171,12 +165,13 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
     DELTA_RETURN_IF_ERROR(run_batch(trainer, shuffle, b, program, record->learning_rate, &report));
     loss_sum += report.loss * report.label_count;
     labels += report.label_count;
-    record->samples += rows_at(trainer, trainer->data, b * options->batch);
+    *out_samples += rows_at(trainer, trainer->data, b * options->batch);
     record->stall_seconds += report.stall_seconds;
   }
   if (accumulates)
     DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_PROGRAM_RUN_APPLY, NULL, record->learning_rate, &report));
   record->loss = loss_sum / labels;
+  record->has_gradient_norm = report.gradient_norm >= 0;
   record->gradient_norm = report.gradient_norm;
   record->arena_peak_bytes = report.arena_peak_bytes;
   return DELTA_OK;
@@ -188,18 +183,19 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
   const delta_trainer_options_t *options = trainer->options;
   delta_rate_t rate = options->rate;
   rate.total_steps = trainer->total_steps;
-  delta_step_record_t record = {
+  delta_metrics_step_t record = {
       .step = trainer->result->steps + 1,
       .epoch = epoch + 1,
-      .total_steps = trainer->total_steps,
       .learning_rate = delta_rate_at(&rate, trainer->result->steps),
   };
   int64_t begin = step_of_epoch * options->accumulate;
   int64_t end = begin + options->accumulate < trainer->batches_per_epoch ? begin + options->accumulate : trainer->batches_per_epoch;
-  double start_seconds = now_seconds();
-  delta_status_t status = run_update(trainer, shuffle, begin, end, &record);
+  double start_seconds = delta_clock_seconds();
+  int64_t samples = 0;
+  delta_status_t status = run_update(trainer, shuffle, begin, end, &record, &samples);
   if (status) return delta_status_annotate(status, "step %lld", (long long)record.step);
-  record.seconds = now_seconds() - start_seconds;
+  record.seconds = delta_clock_seconds() - start_seconds;
+  record.samples_per_second = (double)samples / record.seconds;
   trainer->result->last_step = record;
   ++trainer->result->steps;
   return options->on_step ? options->on_step(options->self, &record) : DELTA_OK;
@@ -207,6 +203,7 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 
 static delta_status_t train(delta_trainer_t *trainer) {
   const delta_trainer_options_t *options = trainer->options;
+  if (options->on_begin) DELTA_RETURN_IF_ERROR(options->on_begin(options->self, trainer->total_steps));
   for (int64_t epoch = 0; trainer->result->steps < trainer->total_steps; ++epoch) {
     delta_shuffle_t shuffle;
     delta_shuffle_init(&shuffle, delta_dataset_samples(trainer->data), options->shuffle, options->seed, epoch);

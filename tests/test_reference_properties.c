@@ -5,6 +5,7 @@
 
 #include "onnx/reference/run.h"
 #include "tests/support/one_node.h"
+#include "tests/support/support.h"
 
 #define SHAPE(...)                                                                 \
   {                                                                                \
@@ -259,4 +260,42 @@ Test(reference_properties, states_advance_together) {
   }
   delta_reference_values_deinit(&values);
   delta_graph_free(graph);
+}
+
+// Each allocation of a kernel with temporaries fails once: the error comes back and nothing stays allocated.
+Test(reference_properties, failed_allocations) {
+  const delta_shape_t small = SHAPE(2, 3), large = SHAPE(2, 7), index_shape = SHAPE(3);
+  const delta_resize_attrs_t resize = {
+      .mode = DELTA_RESIZE_CUBIC, .cubic_coefficient = -0.5, .scales = {1, 7.0 / 3}, .data_shape = small, .out_shape = large};
+  const delta_pad_attrs_t pad = {.mode = DELTA_PAD_EDGE, .begin = {0, 1}, .end = {0, 3}, .data_shape = small};
+  const delta_gather_attrs_t gather = {.axis = 0, .data_shape = SHAPE(4)};
+  delta_test_tensor_t x = delta_test_tensor_random(DELTA_DTYPE_FLOAT32, &small, 0);
+  delta_test_tensor_t dy = delta_test_tensor_random(DELTA_DTYPE_FLOAT32, &large, 1);
+  delta_test_tensor_t dg = delta_test_tensor_random(DELTA_DTYPE_FLOAT32, &index_shape, 2);
+  delta_test_tensor_t index = delta_test_tensor_of(DELTA_DTYPE_INT64, &index_shape, (const double[]){3, 0, 3});
+  const struct {
+    delta_test_node_t node;
+    const delta_test_tensor_t *inputs[2];
+    uint32_t input_count;
+  } rows[] = {{DELTA_TEST_NODE(RESIZE, resize), {&x}, 1},
+              {DELTA_TEST_NODE(RESIZE_GRAD, resize), {&dy}, 1},
+              {DELTA_TEST_NODE(PAD_GRAD, pad), {&dy}, 1},
+              {DELTA_TEST_NODE(GATHER_GRAD, gather), {&index, &dg}, 2}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    for (size_t fail_at = 1;; ++fail_at) {
+      delta_test_allocator_t faults;
+      delta_test_allocator_init(&faults, fail_at, DELTA_TEST_FAIL_ONCE);
+      delta_test_tensor_t output;
+      delta_status_t status =
+          delta_test_run_node_with(delta_test_allocator_interface(&faults), &rows[i].node, rows[i].inputs, rows[i].input_count, &output, 1);
+      const bool failed = faults.call_count >= fail_at;
+      cr_assert_eq(delta_status_code(status), failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK, "row %zu, allocation %zu", i, fail_at);
+      cr_assert_eq(faults.live_bytes, 0, "row %zu, allocation %zu", i, fail_at);
+      delta_status_free(status);
+      delta_test_tensor_free(&output);
+      if (!failed) break;
+    }
+  }
+  delta_test_tensor_t *tensors[] = {&x, &dy, &dg, &index};
+  for (size_t k = 0; k < sizeof tensors / sizeof *tensors; ++k) delta_test_tensor_free(tensors[k]);
 }

@@ -27,8 +27,9 @@ typedef struct delta_session_options {
   const char *plan_path;    // the model is looked for beside it; may be NULL when model_path is given
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
-  uint64_t seed;    // of dropout
-  int verify_arena; // guard pages around the arena and dead bytes poisoned: slow, for tests
+  const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
+  uint64_t seed;      // of dropout
+  int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);

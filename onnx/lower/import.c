@@ -41,6 +41,14 @@ static void find_live_nodes(delta_import_state_t *state) {
   }
 }
 
+// Names that Delta gives to its own inputs, states and outputs.
+static delta_status_t check_name_is_free(const char *what, const char *name) {
+  static const char prefix[] = "delta.";
+  if (strncmp(name, prefix, sizeof prefix - 1) != 0) return DELTA_OK;
+  return delta_status_make(UNSUPPORTED, "%s '%.200s' of the model: names that begin with '%s' are Delta's own; rename it", what, name,
+                           prefix);
+}
+
 static delta_status_t make_inputs(delta_import_state_t *state, delta_emit_t *emit) {
   const delta_model_t *model = state->model;
   delta_shape_t *shapes = NULL;
@@ -60,6 +68,7 @@ static delta_status_t make_inputs(delta_import_state_t *state, delta_emit_t *emi
                 value->name);
       continue;
     }
+    DELTA_RETURN_IF_ERROR(check_name_is_free("input", value->name));
     DELTA_RETURN_IF_ERROR(delta_shape_validate(&shapes[k], delta_dtype_bytes(value->type.dtype), value->name));
     DELTA_RETURN_IF_ERROR(delta_graph_add_input(state->graph, value->name, value->type.dtype, &shapes[k], &state->tensors[index]));
   }
@@ -96,6 +105,7 @@ static delta_status_t make_initializer(delta_import_state_t *state, delta_emit_t
   const delta_model_value_t *value = &state->model->values[value_index];
   const delta_model_tensor_t *tensor = &state->model->initializers[value->index];
   if (initializer_is_constant(state->model, tensor)) return make_constant(state, emit, tensor, &state->tensors[value_index]);
+  DELTA_RETURN_IF_ERROR(check_name_is_free("initializer", value->name));
   bool is_float = delta_dtype_is_float(tensor->dtype);
   if (is_float && is_folded_name(value->name)) facts->folded_weights += 1;
   delta_state_t made = {.name = value->name,
@@ -231,6 +241,7 @@ static delta_status_t make_outputs(delta_import_state_t *state, delta_emit_t *em
   for (uint32_t k = 0; k < model->output_count; ++k) {
     const delta_model_value_t *value = &model->values[model->outputs[k].index];
     delta_tensor_id_t id = state->tensors[model->outputs[k].index];
+    DELTA_RETURN_IF_ERROR(check_name_is_free("output", value->name));
     if (delta_tensor_is_none(id)) return delta_status_make(MALFORMED, "output '%.200s' of the graph is made by no node", value->name);
     const delta_tensor_t *tensor = delta_graph_tensor(state->graph, id);
     if (delta_graph_tensor(state->graph, tensor->storage)->role != DELTA_ROLE_COMPUTED) {

@@ -2,6 +2,7 @@
 //
 // Formulas choose between two branches by SELECT; the branch that is not chosen sees 0, so that its value and derivative stay finite
 // (0 times infinity would be NaN in the gradient). At a kink the derivative is PyTorch's.
+#include <assert.h>
 #include <string.h>
 
 #include "onnx/lower/lower.h"
@@ -118,7 +119,10 @@ static const activation_row_t activation_rows[] = {
 
 static const activation_row_t *find_activation_row(const char *name) {
   const activation_row_t *row = activation_rows;
-  while (strcmp(row->name, name) != 0) ++row; // every operator with this lowering has a row
+  while (strcmp(row->name, name) != 0) {
+    ++row;
+    assert(row < activation_rows + sizeof activation_rows / sizeof *activation_rows); // every operator with this lowering has a row
+  }
   return row;
 }
 

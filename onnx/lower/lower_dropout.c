@@ -8,9 +8,9 @@ enum { OUTPUT_DATA, OUTPUT_MASK };
 static double read_ratio(delta_lower_t *lower) {
   double ratio = 0.5;
   size_t count = 1;
-  if (lower->opset < 12) {
+  if (delta_tensor_is_none(delta_lower_input(lower, INPUT_RATIO))) {
     ratio = delta_lower_float(lower, "ratio", 0.5);
-  } else if (!delta_tensor_is_none(delta_lower_input(lower, INPUT_RATIO))) {
+  } else {
     (void)delta_lower_known_reals(lower, INPUT_RATIO, &ratio, 1, &count);
   }
   if (delta_emit_ok(&lower->emit) && (count != 1 || !(ratio >= 0.0 && ratio <= 1.0))) {

@@ -57,7 +57,8 @@ delta_status_t delta_lower_gemm(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
-// The product with a plain matrix on the right takes all leading dimensions as rows of one matrix: so does its gradient, without a sum over a batch.
+// The product with a plain matrix on the right takes all leading dimensions as rows of one matrix: so does its gradient, without a
+// sum over a batch.
 static delta_tensor_id_t multiply_rows(delta_lower_t *lower, delta_tensor_id_t a, delta_tensor_id_t b) {
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, a);
   const delta_shape_t rows = {.rank = 2, .dims = {delta_shape_count_range(&shape, 0, shape.rank - 1), shape.dims[shape.rank - 1]}};

@@ -1,4 +1,5 @@
 // Lowering of all Reduce operators: an expression before the reduction, the reduction, an expression after it.
+#include <assert.h>
 #include <string.h>
 
 #include "onnx/lower/lower.h"
@@ -28,7 +29,10 @@ static const reduce_row_t reduce_rows[] = {
 
 static const reduce_row_t *find_reduce_row(const char *name) {
   const reduce_row_t *row = reduce_rows;
-  while (strcmp(row->name, name) != 0) ++row; // every operator with this lowering has a row
+  while (strcmp(row->name, name) != 0) {
+    ++row;
+    assert(row < reduce_rows + sizeof reduce_rows / sizeof *reduce_rows); // every operator with this lowering has a row
+  }
   return row;
 }
 

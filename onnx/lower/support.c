@@ -11,7 +11,7 @@ enum { LISTED_KINDS = 16, LISTED_NODES = 3 };
 typedef struct missing_op {
   const char *domain;
   const char *name;
-  int32_t since; // when the operator exists from a later opset on; else 0
+  int32_t since; // when the operator is supported from a later opset on; else 0
   int64_t opset;
   bool has_graph; // a node has sub-graphs as attributes
   uint32_t count;
@@ -58,7 +58,7 @@ static delta_status_t append_missing(const missing_op_t *kind, delta_text_t *tex
   }
   if (kind->count > LISTED_NODES) DELTA_RETURN_IF_ERROR(delta_text_append(text, ", ..."));
   if (kind->since != 0) {
-    DELTA_RETURN_IF_ERROR(delta_text_append(text, "; came with opset %d, the file uses %lld", kind->since, (long long)kind->opset));
+    DELTA_RETURN_IF_ERROR(delta_text_append(text, "; supported from opset %d on, the file uses %lld", kind->since, (long long)kind->opset));
   }
   if (kind->has_graph) DELTA_RETURN_IF_ERROR(delta_text_append(text, "; has sub-graphs"));
   return delta_text_append(text, ")");
@@ -121,19 +121,18 @@ static bool list_contains(const char *list, const char *name) {
   return false;
 }
 
-static delta_status_t check_attributes(const delta_import_state_t *state, const delta_model_node_t *node, const delta_op_info_t *row) {
+// One note a node about attributes that its operator does not have (exporters add their own).
+static void note_unknown_attributes(const delta_import_state_t *state, const delta_model_node_t *node, const delta_op_info_t *row) {
+  uint32_t count = 0;
+  const char *first = NULL;
   for (uint32_t k = 0; k < node->attribute_count; ++k) {
-    const char *name = node->attributes[k].name;
-    for (uint32_t other = 0; other < k; ++other) {
-      if (strcmp(node->attributes[other].name, name) != 0) continue;
-      return delta_status_make(MALFORMED, "node '%.200s' (%s): attribute '%.80s' is given twice", node->name, row->name, name);
-    }
-    if (!list_contains(row->attributes, name)) {
-      delta_log(state->options->log, DELTA_LOG_WARNING, "node '%.200s' (%s): attribute '%.80s' is not one of this operator's; ignored",
-                node->name, row->name, name);
-    }
+    if (list_contains(row->attributes, node->attributes[k].name)) continue;
+    if (count++ == 0) first = node->attributes[k].name;
   }
-  return DELTA_OK;
+  if (count == 0) return;
+  delta_log(state->options->log, DELTA_LOG_WARNING,
+            "node '%.200s' (%s): %u attributes are not this operator's and ignored; the first is '%.80s'", node->name, row->name, count,
+            first);
 }
 
 delta_status_t delta_import_find_rows(delta_import_state_t *state) {
@@ -148,7 +147,7 @@ delta_status_t delta_import_find_rows(delta_import_state_t *state) {
   for (uint32_t k = 0; k < state->model->node_count; ++k) {
     if (!state->live[k]) continue;
     DELTA_RETURN_IF_ERROR(check_arity(&state->model->nodes[k], state->rows[k]));
-    DELTA_RETURN_IF_ERROR(check_attributes(state, &state->model->nodes[k], state->rows[k]));
+    note_unknown_attributes(state, &state->model->nodes[k], state->rows[k]);
   }
   return DELTA_OK;
 }

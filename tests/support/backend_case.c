@@ -135,7 +135,7 @@ static delta_status_t evaluate(data_set_t *set, const char *folder) {
   DELTA_RETURN_IF_ERROR(read_tensors(model, folder, "input", model->inputs, model->input_count, set->inputs));
   DELTA_RETURN_IF_ERROR(import(set)); // before the outputs, whose kind may be one that no operator here gives
   DELTA_RETURN_IF_ERROR(read_tensors(model, folder, "output", model->outputs, model->output_count, set->outputs));
-  DELTA_RETURN_IF_ERROR(delta_reference_values_init(set->graph, delta_allocator_system(), &set->values));
+  DELTA_RETURN_IF_ERROR(delta_reference_values_init(set->graph, delta_test_aligned_allocator(), &set->values));
   DELTA_RETURN_IF_ERROR(fill_inputs(set));
   DELTA_RETURN_IF_ERROR(fill_states(set));
   return set->kernels->run(&set->values);

@@ -24,7 +24,7 @@ void delta_test_append(delta_test_bytes_t *bytes, const void *data, size_t size_
 
 void delta_test_append_integer(delta_test_bytes_t *bytes, uint64_t value, size_t size_bytes) {
   for (size_t i = 0; i < size_bytes; ++i) {
-    unsigned char byte = (unsigned char)(value >> 8 * i);
+    unsigned char byte = i < sizeof value ? (unsigned char)(value >> 8 * i) : 0;
     delta_test_append(bytes, &byte, 1);
   }
 }
