@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/eager.h"
+#include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
 #include "onnx/optimizer.h"
@@ -148,12 +150,27 @@ static delta_status_t complete_states(build_t *build, const delta_graph_t *full)
   return DELTA_OK;
 }
 
-static delta_status_t replace_graph(build_t *build, delta_status_t (*pass)(const delta_graph_t *, delta_allocator_t, delta_graph_t **)) {
-  delta_graph_t *changed = NULL;
-  DELTA_RETURN_IF_ERROR(pass(build->graph, build->allocator, &changed));
+static void replace_graph(build_t *build, delta_graph_t *graph) {
   delta_graph_free(build->graph);
-  build->graph = changed;
+  build->graph = graph;
   start_emit(build);
+}
+
+// Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.
+static delta_status_t fuse(build_t *build) {
+  if (!build->options->eager && !delta_lever_is_on(build->options->import.levers, DELTA_LEVER_FUSE)) return DELTA_OK;
+  delta_graph_t *fused = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
+  replace_graph(build, fused);
+  return DELTA_OK;
+}
+
+// Not before differentiation: what only gradients read (indices of maxima, masks) would be dropped.
+static delta_status_t prune(build_t *build) {
+  delta_graph_t *pruned = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_prune(build->graph, build->allocator, &pruned));
+  replace_graph(build, pruned);
   return DELTA_OK;
 }
 
@@ -171,6 +188,8 @@ static delta_status_t build_gradients(build_t *build) {
   const bool logs = build->kind == DELTA_PROGRAM_TRAIN || build->kind == DELTA_PROGRAM_ACCUMULATE;
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
+  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_eager_recognise(build->graph));
+  DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
   drop_outputs(build->graph);
@@ -368,7 +387,8 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
-  DELTA_GOTO_IF_ERROR(status, replace_graph(&build, delta_graph_prune), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;
 cleanup:

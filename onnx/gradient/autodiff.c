@@ -37,6 +37,11 @@ static bool any_marked(const bool *marks, const delta_tensor_id_t *ids, uint32_t
   return false;
 }
 
+// The weights of labels are outputs that do not depend on the scores.
+static bool output_differentiable(const delta_node_t *node, uint32_t k) {
+  return !((node->op == DELTA_CORE_CROSS_ENTROPY || node->op == DELTA_CORE_NLL) && k == 1);
+}
+
 static void mark_path(autodiff_t *self, const delta_tensor_id_t *ys, size_t y_count, const delta_tensor_id_t *xs, size_t x_count) {
   const delta_graph_t *graph = self->emit->graph;
   for (size_t i = 0; i < x_count; ++i) self->leads[xs[i].index] = carries_gradient(self, xs[i]);
@@ -44,7 +49,7 @@ static void mark_path(autodiff_t *self, const delta_tensor_id_t *ys, size_t y_co
     const delta_node_t *node = &graph->nodes.items[n];
     if (!any_marked(self->leads, node->inputs, node->input_count)) continue;
     for (uint32_t k = 0; k < node->output_count; ++k) {
-      if (carries_gradient(self, node->outputs[k])) self->leads[node->outputs[k].index] = true;
+      if (carries_gradient(self, node->outputs[k]) && output_differentiable(node, k)) self->leads[node->outputs[k].index] = true;
     }
   }
   for (size_t i = 0; i < y_count; ++i) self->flows[ys[i].index] = true;

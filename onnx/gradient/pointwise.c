@@ -18,6 +18,7 @@ typedef struct derivation {
   const delta_expr_t *expr;
   delta_shape_t shape;                // that all inputs broadcast to
   const delta_reduce_attrs_t *reduce; // NULL: the node is POINTWISE
+  bool reads_outputs;                 // of a POINTWISE node, where a value is one of them; else all values come from the inputs
   delta_tensor_id_t sources[SOURCE_COUNT];
 } derivation_t;
 
@@ -90,7 +91,7 @@ static void seed(const derivation_t *self, delta_expr_gradient_t *g) {
     const uint16_t instr = self->expr->outputs[k];
     const delta_tensor_id_t output = self->sources[SOURCE_OUTPUT + k];
     const bool exact = !delta_tensor_is_none(output) && delta_emit_dtype(self->args->emit, output) == self->expr->compute;
-    if (!self->reduce && exact) delta_expr_gradient_store(g, instr, (uint16_t)(SOURCE_OUTPUT + k));
+    if (self->reads_outputs && exact) delta_expr_gradient_store(g, instr, (uint16_t)(SOURCE_OUTPUT + k));
   }
   for (uint16_t k = 0; k < self->expr->output_count; ++k) {
     if (delta_tensor_is_none(self->sources[SOURCE_GRADIENT + k])) continue;
@@ -258,11 +259,38 @@ static delta_status_t derive_all(const derivation_t *self) {
   return DELTA_OK;
 }
 
+// Bytes of the node's inputs and outputs that the gradients of `wanted` read; -1 when the expression would be too long.
+static int64_t bytes_read(const derivation_t *self, uint32_t wanted) {
+  delta_expr_gradient_t g;
+  uint16_t gradients[DELTA_EXPR_MAX_INPUTS];
+  seed(self, &g);
+  delta_expr_gradient_run(&g, wanted, gradients);
+  if (g.builder.overflow) return -1;
+  int64_t bytes = 0;
+  for (uint16_t k = 0; k < g.builder.expr.input_count; ++k) {
+    if (g.sources[k] >= SOURCE_GRADIENT && g.sources[k] < SOURCE_OUTPUT) continue;
+    bytes += (int64_t)delta_tensor_bytes(delta_emit_tensor(self->args->emit, self->sources[g.sources[k]]));
+  }
+  return bytes;
+}
+
+// Note [What a gradient reads]: outputs, unless the inputs that are read anyway give the same values.
+static void choose_sources(derivation_t *self) {
+  uint32_t wanted = 0;
+  for (uint32_t k = 0; k < self->args->node->input_count; ++k) wanted |= (uint32_t)self->args->wanted[k] << k;
+  self->reads_outputs = false;
+  const int64_t from_inputs = bytes_read(self, wanted);
+  self->reads_outputs = true;
+  const int64_t from_outputs = bytes_read(self, wanted);
+  self->reads_outputs = from_inputs < 0 || (from_outputs >= 0 && from_outputs <= from_inputs);
+}
+
 delta_status_t delta_gradient_pointwise(const delta_gradient_args_t *args) {
   const delta_pointwise_attrs_t *attrs = args->node->attrs;
   if (!delta_dtype_is_float(attrs->expr.compute)) return DELTA_OK;
   derivation_t self;
   derivation_init(&self, args, &attrs->expr, &attrs->shape, NULL);
+  choose_sources(&self);
   return derive_all(&self);
 }
 

@@ -66,7 +66,4 @@ void delta_test_folder_write(const delta_test_folder_t *folder, const char *name
 DELTA_MUST_USE delta_status_t delta_test_load(const delta_test_folder_t *folder, const char *name, const char *external_folder,
                                               delta_allocator_t allocator, delta_model_t **out_model);
 
-// Whether `words`, separated by '|', has one that stands as a whole word in `text`.
-bool delta_test_has_word(const char *text, const char *words);
-
 #endif // DELTA_TESTS_SUPPORT_MODEL_FILE_H_
