@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/eager.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
@@ -37,6 +38,10 @@ typedef struct build {
 
 static void start_emit(build_t *build) {
   delta_emit_init(&build->emit, build->graph);
+  for (size_t n = 0; n < build->graph->nodes.count; ++n) {
+    const uint32_t group = build->graph->nodes.items[n].group;
+    if (group >= build->next_group) build->next_group = group + 1;
+  }
   build->emit.group = build->next_group++;
 }
 
@@ -63,6 +68,7 @@ static delta_status_t import_graph(build_t *build, bool training, delta_log_sink
   options.log = log;
   DELTA_RETURN_IF_ERROR(delta_import(build->model, &options, build->allocator, &build->graph, &build->facts->import));
   build->next_group = build->model->node_count + 1; // import's own groups are the nodes of the file
+  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_graph_recognise_eager(build->model, build->graph));
   start_emit(build);
   return DELTA_OK;
 }
