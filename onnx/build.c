@@ -68,7 +68,6 @@ static delta_status_t import_graph(build_t *build, bool training, delta_log_sink
   options.log = log;
   DELTA_RETURN_IF_ERROR(delta_import(build->model, &options, build->allocator, &build->graph, &build->facts->import));
   build->next_group = build->model->node_count + 1; // import's own groups are the nodes of the file
-  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_graph_recognise_eager(build->model, build->graph));
   start_emit(build);
   return DELTA_OK;
 }
@@ -193,6 +192,7 @@ static delta_status_t build_gradients(build_t *build) {
   const bool logs = build->kind == DELTA_PROGRAM_TRAIN || build->kind == DELTA_PROGRAM_ACCUMULATE;
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
+  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_eager_recognise(build->graph));
   DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));

@@ -1,126 +1,148 @@
-// Eager: matching on the nodes of the file, where an operator is a name; import numbers groups by node.
+// GELU by the error function: 0.5 * x * (1 + erf(x / sqrt 2)), its factors in any order. Layer normalization written out: mean, difference, square, mean,
+// epsilon, root, quotient, scale and shift.
 #include "onnx/eager.h"
 
-#include <string.h>
+// Who reads each tensor: the node when it is one, DELTA_NODE_NONE when there are none or several.
+typedef struct delta_readers {
+  delta_graph_t *graph;
+  delta_node_id_t *only; // Owned.
+} delta_readers_t;
 
-#include "base/allocator.h"
-
-enum { NODE_NONE = UINT32_MAX };
-
-typedef struct matcher {
-  const delta_model_t *model;
-  uint32_t *uses;      // by value: inputs that name it
-  uint32_t *last_user; // by value: the last node that reads it
-  uint32_t *group;     // by node: the group it gets
-} matcher_t;
-
-static bool is_op(const matcher_t *self, uint32_t node, const char *op_type) {
-  return node != NODE_NONE && strcmp(self->model->nodes[node].op_type, op_type) == 0;
-}
-
-// The node that makes input k of `node`, or NODE_NONE.
-static uint32_t producer(const matcher_t *self, uint32_t node, uint32_t k) {
-  if (node == NODE_NONE || k >= self->model->nodes[node].input_count) return NODE_NONE;
-  const delta_value_id_t id = self->model->nodes[node].inputs[k];
-  if (delta_value_is_none(id) || self->model->values[id.index].kind != DELTA_VALUE_NODE_OUTPUT) return NODE_NONE;
-  return self->model->values[id.index].index;
-}
-
-// The producer of input 0 or 1 that is `op_type`, or NODE_NONE.
-static uint32_t producer_of_type(const matcher_t *self, uint32_t node, const char *op_type) {
-  for (uint32_t k = 0; k < 2; ++k) {
-    const uint32_t found = producer(self, node, k);
-    if (is_op(self, found, op_type)) return found;
-  }
-  return NODE_NONE;
-}
-
-// The only node that reads output 0 of `node`, if it is `op_type`; else NODE_NONE.
-static uint32_t only_user(const matcher_t *self, uint32_t node, const char *op_type) {
-  if (node == NODE_NONE) return NODE_NONE;
-  const delta_value_id_t id = self->model->nodes[node].outputs[0];
-  if (delta_value_is_none(id) || self->uses[id.index] != 1) return NODE_NONE;
-  const uint32_t user = self->last_user[id.index];
-  return is_op(self, user, op_type) ? user : NODE_NONE;
-}
-
-static bool reads(const matcher_t *self, uint32_t node, delta_value_id_t value) {
-  for (uint32_t k = 0; k < self->model->nodes[node].input_count; ++k) {
-    if (self->model->nodes[node].inputs[k].index == value.index) return true;
-  }
-  return false;
-}
-
-static void join(matcher_t *self, const uint32_t *nodes, size_t count, uint32_t group) {
-  for (size_t k = 0; k < count; ++k) {
-    if (nodes[k] != NODE_NONE) self->group[nodes[k]] = group;
-  }
-}
-
-// x * 0.5 * (1 + erf(x / sqrt(2))), with the half before or after, and the quotient also as a product.
-static void match_gelu(matcher_t *self, uint32_t erf) {
-  uint32_t inner = producer(self, erf, 0);
-  if (!is_op(self, inner, "Div") && !is_op(self, inner, "Mul")) return;
-  const delta_value_id_t x = self->model->nodes[inner].inputs[0];
-  const uint32_t shifted = only_user(self, erf, "Add");
-  const uint32_t product = only_user(self, shifted, "Mul");
-  if (product == NODE_NONE) return;
-  const uint32_t half_before = producer_of_type(self, product, "Mul");
-  const uint32_t half_after = only_user(self, product, "Mul");
-  const bool before = half_before != NODE_NONE && reads(self, half_before, x);
-  if (!before && !(reads(self, product, x) && half_after != NODE_NONE)) return;
-  const uint32_t nodes[] = {inner, erf, shifted, product, before ? half_before : half_after};
-  join(self, nodes, sizeof nodes / sizeof nodes[0], erf);
-}
-
-static void match_layer_norm(matcher_t *self, uint32_t root) {
-  const uint32_t with_epsilon = producer(self, root, 0);
-  const uint32_t variance = producer_of_type(self, with_epsilon, "ReduceMean");
-  const uint32_t squares = producer(self, variance, 0);
-  const uint32_t difference = producer(self, squares, 0);
-  const uint32_t mean = producer(self, difference, 1);
-  const uint32_t quotient = only_user(self, root, "Div");
-  const bool fits = is_op(self, with_epsilon, "Add") && (is_op(self, squares, "Pow") || is_op(self, squares, "Mul")) &&
-                    is_op(self, difference, "Sub") && is_op(self, mean, "ReduceMean") && is_op(self, producer(self, quotient, 0), "Sub");
-  if (!fits || self->model->nodes[mean].inputs[0].index != self->model->nodes[difference].inputs[0].index) return;
-  const uint32_t scaled = only_user(self, quotient, "Mul");
-  const uint32_t shifted = only_user(self, scaled, "Add");
-  const uint32_t nodes[] = {mean,   difference, producer(self, quotient, 0), squares, variance, with_epsilon, root, quotient,
-                            scaled, shifted};
-  join(self, nodes, sizeof nodes / sizeof nodes[0], root);
-}
-
-static void count_uses(matcher_t *self) {
-  for (uint32_t n = 0; n < self->model->node_count; ++n) {
-    const delta_model_node_t *node = &self->model->nodes[n];
-    self->group[n] = n;
-    for (uint32_t k = 0; k < node->input_count; ++k) {
-      if (delta_value_is_none(node->inputs[k])) continue;
-      self->uses[node->inputs[k].index] += 1;
-      self->last_user[node->inputs[k].index] = n;
+static delta_status_t find_readers(delta_graph_t *graph, delta_readers_t *out) {
+  *out = (delta_readers_t){.graph = graph};
+  uint8_t *counts = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &out->only), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &counts), cleanup);
+  for (uint32_t n = 0; n < graph->nodes.count; ++n) {
+    const delta_node_t *node = &graph->nodes.items[n];
+    for (uint32_t i = 0; i < node->input_count; ++i) {
+      if (delta_tensor_is_none(node->inputs[i])) continue;
+      uint32_t tensor = node->inputs[i].index;
+      out->only[tensor] = (delta_node_id_t){n};
+      if (counts[tensor] < 2) ++counts[tensor];
     }
   }
-}
-
-delta_status_t delta_graph_recognise_eager(const delta_model_t *model, delta_graph_t *graph) {
-  const delta_allocator_t allocator = graph->allocator;
-  matcher_t self = {.model = model};
-  delta_status_t status;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, model->value_count, &self.uses), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, model->value_count, &self.last_user), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, model->node_count, &self.group), cleanup);
-  count_uses(&self);
-  for (uint32_t n = 0; n < model->node_count; ++n) {
-    if (is_op(&self, n, "Erf")) match_gelu(&self, n);
-    if (is_op(&self, n, "Sqrt")) match_layer_norm(&self, n);
-  }
-  for (size_t n = 0; n < graph->nodes.count; ++n) {
-    delta_node_t *node = &graph->nodes.items[n];
-    if (node->group < model->node_count) node->group = self.group[node->group];
+  for (size_t t = 0; t < graph->tensors.count; ++t) {
+    if (counts[t] != 1) out->only[t] = DELTA_NODE_NONE;
   }
 cleanup:
-  delta_release(allocator, self.group);
-  delta_release(allocator, self.last_user);
-  delta_release(allocator, self.uses);
+  delta_release(graph->allocator, counts);
+  if (status) delta_release(graph->allocator, out->only);
   return status;
+}
+
+// The expression of a node with one output and `inputs` inputs, or NULL.
+static const delta_expr_t *expression_of(const delta_node_t *node, uint32_t inputs) {
+  if (!node || node->op != DELTA_CORE_POINTWISE || node->input_count != inputs || node->output_count != 1) return NULL;
+  return &((const delta_pointwise_attrs_t *)node->attrs)->expr;
+}
+
+// Whether an expression is one instruction `op` over its inputs, or over its input and a constant.
+static bool is_instruction(const delta_expr_t *expr, delta_expr_op_t op) {
+  if (!expr) return false;
+  const delta_expr_instr_t *last = &expr->instrs[expr->outputs[0]];
+  if (last->op != op) return false;
+  for (int k = 0; k < delta_expr_op_info(op)->arity; ++k) {
+    uint16_t operand = expr->instrs[last->operands[k]].op;
+    if (operand != DELTA_EXPR_INPUT && operand != DELTA_EXPR_CONST) return false;
+  }
+  return true;
+}
+
+static bool is_scaling(const delta_node_t *node) {
+  const delta_expr_t *expr = expression_of(node, 1);
+  return is_instruction(expr, DELTA_EXPR_MUL) || is_instruction(expr, DELTA_EXPR_DIV);
+}
+
+static delta_node_t *node_at(const delta_readers_t *readers, delta_node_id_t id) {
+  return id.index == DELTA_NODE_NONE.index ? NULL : &readers->graph->nodes.items[id.index];
+}
+
+static delta_node_t *only_reader(const delta_readers_t *readers, delta_tensor_id_t tensor) {
+  return node_at(readers, readers->only[tensor.index]);
+}
+
+static delta_node_t *producer_of(const delta_readers_t *readers, delta_tensor_id_t tensor) {
+  const delta_tensor_t *value = delta_graph_tensor(readers->graph, tensor);
+  return value->role == DELTA_ROLE_COMPUTED ? node_at(readers, value->producer) : NULL;
+}
+
+// The scaling that made `tensor`, if nobody else reads it.
+static delta_node_t *scaling_before(const delta_readers_t *readers, delta_tensor_id_t tensor) {
+  delta_node_t *node = producer_of(readers, tensor);
+  return node && is_scaling(node) && only_reader(readers, tensor) ? node : NULL;
+}
+
+// Gives the nodes of a GELU around an erf node its group.
+static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
+  delta_node_t *inner = scaling_before(readers, erf->inputs[0]);
+  delta_tensor_id_t x = inner ? inner->inputs[0] : erf->inputs[0];
+  delta_node_t *plus_one = only_reader(readers, erf->outputs[0]);
+  if (!is_instruction(plus_one ? expression_of(plus_one, 1) : NULL, DELTA_EXPR_ADD)) return;
+  delta_node_t *product = only_reader(readers, plus_one->outputs[0]);
+  if (!is_instruction(product ? expression_of(product, 2) : NULL, DELTA_EXPR_MUL)) return;
+  delta_tensor_id_t factor = product->inputs[delta_tensor_same(product->inputs[0], plus_one->outputs[0]) ? 1 : 0];
+  delta_node_t *half = NULL;
+  if (!delta_tensor_same(factor, x)) {
+    half = scaling_before(readers, factor);
+    if (!half || !delta_tensor_same(half->inputs[0], x)) return;
+  } else {
+    half = only_reader(readers, product->outputs[0]);
+    if (half && !is_scaling(half)) half = NULL;
+  }
+  delta_node_t *parts[] = {inner, plus_one, product, half};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+    if (parts[i]) parts[i]->group = erf->group;
+  }
+}
+
+// The producer of a tensor if it is a mean over dimensions.
+static delta_node_t *mean_before(const delta_readers_t *readers, delta_tensor_id_t tensor) {
+  delta_node_t *node = producer_of(readers, tensor);
+  if (!node || node->op != DELTA_CORE_REDUCE || node->input_count != 1 || node->output_count != 1) return NULL;
+  return ((const delta_reduce_attrs_t *)node->attrs)->kinds[0] == DELTA_REDUCE_MEAN ? node : NULL;
+}
+
+// The producer of a tensor if it is one instruction over `inputs` inputs.
+static delta_node_t *instruction_before(const delta_readers_t *readers, delta_tensor_id_t tensor, delta_expr_op_t op, uint32_t inputs) {
+  delta_node_t *node = producer_of(readers, tensor);
+  return node && is_instruction(expression_of(node, inputs), op) ? node : NULL;
+}
+
+// The only reader of a node's output if it is one instruction over two inputs.
+static delta_node_t *instruction_after(const delta_readers_t *readers, const delta_node_t *node, delta_expr_op_t op) {
+  delta_node_t *reader = node ? only_reader(readers, node->outputs[0]) : NULL;
+  return reader && is_instruction(expression_of(reader, 2), op) ? reader : NULL;
+}
+
+// Gives the nodes of a layer normalization around the root of its variance the root's group.
+static void recognise_layer_norm(const delta_readers_t *readers, delta_node_t *root) {
+  delta_node_t *with_epsilon = instruction_before(readers, root->inputs[0], DELTA_EXPR_ADD, 1);
+  delta_node_t *variance = with_epsilon ? mean_before(readers, with_epsilon->inputs[0]) : NULL;
+  delta_node_t *square = variance ? producer_of(readers, variance->inputs[0]) : NULL;
+  if (!square || !expression_of(square, 1)) return;
+  delta_node_t *difference = instruction_before(readers, square->inputs[0], DELTA_EXPR_SUB, 2);
+  delta_node_t *mean = difference ? mean_before(readers, difference->inputs[1]) : NULL;
+  delta_node_t *quotient = instruction_after(readers, root, DELTA_EXPR_DIV);
+  delta_node_t *centred = quotient ? instruction_before(readers, quotient->inputs[0], DELTA_EXPR_SUB, 2) : NULL;
+  if (!mean || !centred || !delta_tensor_same(mean->inputs[0], difference->inputs[0])) return;
+  delta_node_t *scaled = instruction_after(readers, quotient, DELTA_EXPR_MUL);
+  delta_node_t *shifted = instruction_after(readers, scaled, DELTA_EXPR_ADD);
+  delta_node_t *parts[] = {mean, difference, centred, square, variance, with_epsilon, quotient, scaled, shifted};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+    if (parts[i]) parts[i]->group = root->group;
+  }
+}
+
+delta_status_t delta_eager_recognise(delta_graph_t *graph) {
+  delta_readers_t readers;
+  DELTA_RETURN_IF_ERROR(find_readers(graph, &readers));
+  for (size_t n = 0; n < graph->nodes.count; ++n) {
+    delta_node_t *node = &graph->nodes.items[n];
+    if (is_instruction(expression_of(node, 1), DELTA_EXPR_ERF)) recognise_gelu(&readers, node);
+    if (is_instruction(expression_of(node, 1), DELTA_EXPR_SQRT)) recognise_layer_norm(&readers, node);
+  }
+  delta_release(graph->allocator, readers.only);
+  return DELTA_OK;
 }

@@ -254,11 +254,10 @@ delta_status_t delta_lower_clip(delta_lower_t *lower) {
   uint32_t used = 1;
   for (uint32_t k = 1; k < 3 && delta_emit_ok(&lower->emit); ++k) {
     uint16_t bound;
-    if (lower->opset < 11) {
+    if (delta_tensor_is_none(inputs[k])) {
       if (!delta_lower_has(lower, names[k])) continue;
       bound = delta_expr_real(&builder, delta_lower_float(lower, names[k], 0.0));
     } else {
-      if (delta_tensor_is_none(inputs[k])) continue;
       if (delta_emit_dtype(&lower->emit, inputs[k]) != dtype || delta_shape_count(delta_emit_shape(&lower->emit, inputs[k])) != 1) {
         (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "input %u must be one %s, as the data", k, delta_dtype_name(dtype));
         return DELTA_OK;
