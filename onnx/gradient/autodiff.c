@@ -8,7 +8,7 @@
 typedef struct autodiff {
   delta_emit_t *emit;
   uint32_t levers;
-  uint32_t next_group;                                        // sums of gradients are no part of the operators that they come from
+  uint32_t next_group;                                        // for sums of gradients from several operators, which are part of none
   size_t tensor_count, node_count;                            // when differentiation began: what is emitted meanwhile is not visited
   bool *leads;                                                // tensor -> depends on some x through differentiable values
   bool *flows;                                                // tensor -> some y depends on it
@@ -96,6 +96,11 @@ static delta_status_t check_differentiable(const autodiff_t *self) {
   return status;
 }
 
+static uint32_t group_of(const autodiff_t *self, delta_tensor_id_t id) {
+  const delta_tensor_t *tensor = delta_emit_tensor(self->emit, id);
+  return tensor->role == DELTA_ROLE_COMPUTED ? delta_graph_node(self->emit->graph, tensor->producer)->group : DELTA_INDEX_NONE;
+}
+
 // Adds `gradient` to what has arrived for `id`: pairwise, in order of arrival, so that the sum's order is fixed and each partial sum dies at once.
 static void arrive(autodiff_t *self, delta_tensor_id_t id, delta_tensor_id_t gradient) {
   if (delta_tensor_is_none(gradient)) return;
@@ -105,7 +110,7 @@ static void arrive(autodiff_t *self, delta_tensor_id_t id, delta_tensor_id_t gra
     return;
   }
   const uint32_t group = self->emit->group;
-  self->emit->group = self->next_group++;
+  if (group_of(self, *sum) != group_of(self, gradient)) self->emit->group = self->next_group++;
   *sum = delta_emit_binary(self->emit, DELTA_EXPR_ADD, *sum, gradient);
   self->emit->group = group;
 }
