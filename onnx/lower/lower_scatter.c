@@ -10,6 +10,22 @@ delta_status_t delta_lower_gather_elements(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
+// Known indices [..., depth] into the dimensions of `data` after `batch_dims`: each must lie inside its own dimension.
+static void check_nd_indices(delta_lower_t *lower, const delta_shape_t *data, int32_t batch_dims) {
+  const delta_tensor_t *indices = delta_emit_tensor(&lower->emit, delta_lower_required(lower, 1));
+  int64_t depth = indices->shape.rank > 0 ? indices->shape.dims[indices->shape.rank - 1] : 0;
+  if (indices->data == NULL || depth > data->rank - batch_dims) return; // the node's inference says what is wrong with the depth
+  int64_t count = delta_shape_count(&indices->shape);
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t index = delta_element_load_int64(indices->data, indices->dtype, (size_t)k);
+    int64_t size = data->dims[batch_dims + k % depth];
+    if (index >= -size && index < size) continue;
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "index %lld in input 1 ('%.100s') is outside dimension %lld of the data, which is %lld",
+                           (long long)index, indices->name, (long long)(batch_dims + k % depth), (long long)size);
+    return;
+  }
+}
+
 delta_status_t delta_lower_gather_nd(delta_lower_t *lower) {
   delta_tensor_id_t x = delta_lower_required(lower, 0), indices = delta_lower_required(lower, 1);
   int64_t batch_dims = delta_lower_int(lower, "batch_dims", 0);
@@ -17,6 +33,7 @@ delta_status_t delta_lower_gather_nd(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "attribute 'batch_dims' is %lld", (long long)batch_dims);
   }
   delta_gather_attrs_t attrs = {.batch_dims = (int32_t)batch_dims};
+  if (delta_emit_ok(&lower->emit)) check_nd_indices(lower, delta_emit_shape(&lower->emit, x), attrs.batch_dims);
   lower->outputs[0] = DELTA_EMIT(&lower->emit, GATHER_ND, attrs, x, indices);
   return DELTA_OK;
 }
@@ -39,6 +56,8 @@ static delta_status_t emit_scatter(delta_lower_t *lower, delta_core_op_t op, con
 
 delta_status_t delta_lower_scatter_nd(delta_lower_t *lower) {
   const delta_scatter_attrs_t attrs = {.kind = scatter_kind(lower)};
+  const delta_shape_t *shape = delta_emit_shape(&lower->emit, delta_lower_required(lower, 0));
+  if (delta_emit_ok(&lower->emit)) check_nd_indices(lower, shape, 0);
   return emit_scatter(lower, DELTA_CORE_SCATTER_ND, &attrs);
 }
 
