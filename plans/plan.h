@@ -54,7 +54,7 @@ typedef struct delta_plan {
   char model_sha256[65];
   const char *policy;
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
-  uint32_t levers;
+  uint32_t levers; // those of build.import
   double learning_rate; // the default rate of a run
   int64_t accumulate;   // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
@@ -65,9 +65,10 @@ typedef struct delta_plan {
   delta_plan_totals_t totals;
 } delta_plan_t;
 
-void delta_plan_free(delta_plan_t *plan); // NULL is fine.
+DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
+void delta_plan_free(delta_plan_t *plan);                                                               // NULL is fine.
 
-// Text of a plan; equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
+// Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
 DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);
 // Reads and checks everything that can be checked without the model: ranges, indices, orders of lists. MALFORMED names the place in the file.
 DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
@@ -79,6 +80,7 @@ DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
 
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
+// Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
 
 #endif // DELTA_PLANS_PLAN_H_

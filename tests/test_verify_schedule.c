@@ -1,6 +1,5 @@
 // The verifier accepts what the planner makes, and refuses each kind of fault; what it accepts after random changes a slow machine accepts too.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
