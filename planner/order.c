@@ -153,7 +153,8 @@ static void visit_successors(order_builder_t *builder, uint32_t index,
   const delta_problem_step_t *step = &builder->problem->steps[index];
   for (uint32_t k = 0; k < step->output_count; ++k) {
     const uint32_t tensor = step->outputs[k];
-    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r) visit(builder, index, builder->readers[r]);
+    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r)
+      visit(builder, index, builder->readers[r]);
   }
   for (uint32_t k = 0; k < step->input_count; ++k) {
     const uint32_t updater = builder->updater[step->inputs[k]];

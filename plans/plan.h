@@ -54,9 +54,9 @@ typedef struct delta_plan {
   char model_sha256[65];
   const char *policy;
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
-  uint32_t levers; // those of build.import
-  double learning_rate; // the default rate of a run
-  int64_t accumulate;   // micro-steps per update; 1: plain training
+  uint32_t levers;             // those of build.import
+  double learning_rate;        // the default rate of a run
+  int64_t accumulate;          // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;
@@ -66,7 +66,7 @@ typedef struct delta_plan {
 } delta_plan_t;
 
 DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
-void delta_plan_free(delta_plan_t *plan);                                                               // NULL is fine.
+void delta_plan_free(delta_plan_t *plan);                                                                    // NULL is fine.
 
 // Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
 DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);
