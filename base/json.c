@@ -167,6 +167,7 @@ bool delta_json_is_null(const delta_json_value_t *value) { return cJSON_IsNull(v
 
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array) { return array->child; }
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value) { return value->next; }
+const char *delta_json_key(const delta_json_value_t *member) { return member->string; }
 
 // What a member is expected to be: the check and the words for it.
 typedef struct json_kind {
@@ -265,6 +266,14 @@ delta_status_t delta_json_get_array(const delta_json_document_t *document, const
 delta_status_t delta_json_as_int64(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
                                    int64_t minimum, int64_t maximum, int64_t *out_value) {
   return exact_int64(document, value, place, minimum, maximum, out_value);
+}
+
+delta_status_t delta_json_as_double(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
+                                    double *out_value) {
+  if (!cJSON_IsNumber(value)) return delta_status_make(MALFORMED, "%s: %s: expected a number", document->name, place);
+  if (!isfinite(value->valuedouble)) return delta_status_make(MALFORMED, "%s: %s: the number is too large", document->name, place);
+  *out_value = value->valuedouble;
+  return DELTA_OK;
 }
 
 delta_status_t delta_json_as_string(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,

@@ -40,9 +40,13 @@ bool delta_json_is_null(const delta_json_value_t *value);
 // Iterates an array in linear time: for (v = delta_json_first(array); v; v = delta_json_next(v)).
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array);
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value);
-// A member of an array as an integer; the message uses `place`.
+// The key of a member of an object, iterated the same way. Borrowed.
+const char *delta_json_key(const delta_json_value_t *member);
+// A member of an array as an integer, a number, a string; the message uses `place`.
 DELTA_MUST_USE delta_status_t delta_json_as_int64(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
                                                   int64_t minimum, int64_t maximum, int64_t *out_value);
+DELTA_MUST_USE delta_status_t delta_json_as_double(const delta_json_document_t *document, const delta_json_value_t *value,
+                                                   const char *place, double *out_value);
 DELTA_MUST_USE delta_status_t delta_json_as_string(const delta_json_document_t *document, const delta_json_value_t *value,
                                                    const char *place, const char **out_text);
 

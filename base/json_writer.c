@@ -7,7 +7,8 @@
 
 #include "base/json.h"
 
-enum { DOUBLE_TEXT_BYTES = 40, DOUBLE_MOST_DIGITS = 17 };
+// 24 bytes hold 17 digits; the rest is for compilers that count what %g could print for other precisions.
+enum { DOUBLE_TEXT_BYTES = 320, DOUBLE_MOST_DIGITS = 17 };
 
 void delta_json_writer_init(delta_json_writer_t *writer, delta_text_t *out, bool compact) {
   *writer = (delta_json_writer_t){.out = out, .compact = compact};

@@ -15,6 +15,6 @@ typedef DELTA_ARRAY(delta_draft_node_t) delta_draft_nodes_t;
 DELTA_MUST_USE delta_status_t delta_functions_inline(const delta_draft_t *draft, delta_allocator_t allocator, delta_region_t *region,
                                                      delta_draft_nodes_t *out_nodes);
 
-enum { DELTA_FUNCTIONS_LIMIT_BYTES = 128 << 20 };
+enum { DELTA_FUNCTIONS_LIMIT_BYTES = 64 << 20 };
 
 #endif // DELTA_ONNX_FUNCTIONS_H_

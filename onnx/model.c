@@ -6,30 +6,12 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "base/sha256.h"
 #include "onnx/assemble.h"
 #include "onnx/external.h"
+#include "onnx/file_hash.h"
 #include "onnx/functions.h"
 #include "onnx/tensor_data.h"
 #include "onnx/unpack.h"
-
-static delta_status_t hash_file(const delta_file_t *file, delta_allocator_t allocator, char out_text[DELTA_SHA256_TEXT_BYTES]) {
-  enum { CHUNK_BYTES = 1 << 20 };
-  uint8_t *chunk = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, CHUNK_BYTES, &chunk));
-  delta_sha256_t hash;
-  delta_sha256_init(&hash);
-  delta_status_t status = DELTA_OK;
-  for (uint64_t offset = 0; offset < file->size_bytes && !status; offset += CHUNK_BYTES) {
-    uint64_t left = file->size_bytes - offset;
-    size_t bytes = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-    status = delta_file_read(file, offset, chunk, bytes);
-    if (!status) delta_sha256_update(&hash, chunk, bytes);
-  }
-  delta_sha256_final_text(&hash, out_text);
-  delta_release(allocator, chunk);
-  return status;
-}
 
 // Keeps the data files that tensors refer to.
 static delta_status_t keep_external_files(delta_model_t *model, const delta_tensor_context_t *context) {
@@ -49,7 +31,7 @@ static delta_status_t read_model(delta_model_t *model, const delta_file_t *file,
   delta_status_t status = DELTA_OK;
   if (file->size_bytes == 0) return delta_status_make(MALFORMED, "the file is empty");
   delta_tensor_context_init(&context, model->allocator, &model->region, file, &place);
-  DELTA_GOTO_IF_ERROR(status, hash_file(file, model->allocator, model->sha256), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_file_hash(file, model->allocator, model->sha256), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_unpack_model(&context, options->memory_limit_bytes, &draft), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_assemble_check_header(&draft, options->log), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_functions_inline(&draft, model->allocator, &model->region, &nodes), cleanup);

@@ -8,7 +8,7 @@ enum { WINDOW_BYTES = 256 * 1024 };
 
 delta_status_t delta_wire_source_init(delta_wire_source_t *source, const delta_file_t *file, delta_allocator_t allocator) {
   *source = (delta_wire_source_t){.file = file, .allocator = allocator};
-  return DELTA_ALLOCATE(allocator, WINDOW_BYTES, &source->window);
+  return DELTA_ALLOCATE(allocator, file->size_bytes < WINDOW_BYTES ? (size_t)file->size_bytes : WINDOW_BYTES, &source->window);
 }
 
 void delta_wire_source_deinit(delta_wire_source_t *source) {

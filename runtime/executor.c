@@ -3,7 +3,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 // One schedule step, ready to launch.
 typedef struct delta_prepared_step {
@@ -32,12 +33,6 @@ struct delta_executor {
 };
 
 enum { DELTA_POISON_BYTE = 0xFF }; // a quiet NaN in every float type
-
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 // The arena offset of each problem tensor that is a state or becomes one.
 static delta_status_t resolve_states(delta_executor_t *executor) {
@@ -261,11 +256,11 @@ static delta_status_t run_step(delta_executor_t *executor, uint32_t index) {
   delta_prepared_step_t *prepared = &executor->steps[index];
   for (uint32_t i = 0; i < step->wait_count; ++i) DELTA_RETURN_IF_ERROR(driver->wait(o->device, step->lane, step->waits[i]));
   delta_step_event_t event = {.step = index, .schedule_step = step, .node = prepared->node};
-  if (o->on_step) event.start_seconds = now_seconds();
+  if (o->on_step) event.start_seconds = delta_clock_seconds();
   delta_status_t status = driver->launch(o->device, step->lane, prepared->kernel, &prepared->buffers);
   if (status) return delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name);
   if (o->on_step) {
-    event.end_seconds = now_seconds();
+    event.end_seconds = delta_clock_seconds();
     o->on_step(o->self, &event);
   }
   return driver->signal(o->device, step->lane, index);

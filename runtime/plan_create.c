@@ -1,8 +1,8 @@
 // Making a plan: every program of the model is built, its kernels selected and its schedule planned over one state area.
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
@@ -21,12 +21,6 @@ typedef struct delta_plan_maker {
   uint32_t part_count;
   uint64_t minimum_bytes; // arena that every program fits in, states included
 } delta_plan_maker_t;
-
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static delta_status_t create_empty_plan(delta_allocator_t allocator, delta_plan_t **out_plan) {
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_plan));
@@ -294,7 +288,7 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
-  double start_seconds = now_seconds();
+  double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, create_empty_plan(allocator, &maker.plan), cleanup);
@@ -307,7 +301,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   count_memory(&maker);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
   status = check_budget(&maker);
-  maker.plan->totals.planning_seconds = now_seconds() - start_seconds;
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
   }

@@ -14,12 +14,12 @@ extern "C" {
 typedef struct delta_session delta_session_t;
 
 // What one run executes.
-typedef enum delta_program {
+typedef enum delta_run_program {
   DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update
   DELTA_PROGRAM_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
   DELTA_PROGRAM_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
   DELTA_PROGRAM_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
-} delta_program_t;
+} delta_run_program_t;
 
 typedef struct delta_session_options {
   size_t struct_size;       // set by delta_session_options_init
@@ -27,8 +27,9 @@ typedef struct delta_session_options {
   const char *plan_path;    // the model is looked for beside it; may be NULL when model_path is given
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
-  uint64_t seed;    // of dropout
-  int verify_arena; // guard pages around the arena and dead bytes poisoned: slow, for tests
+  const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
+  uint64_t seed;      // of dropout
+  int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
@@ -49,8 +50,9 @@ typedef struct delta_batch {
   int64_t rows; // samples; a count the plan does not have is planned on first use and kept
   const delta_feed_t *feeds;
   size_t feed_count;
-  // Alternative to feeds: fills an input in place. Called once per input (a second time only to find the source of a NaN).
-  delta_status_t (*fill)(void *self, const char *name, void *buffer, size_t size_bytes);
+  // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows` samples.
+  // Called a second time only to find the source of a NaN.
+  delta_status_t (*fill)(void *self, void *const *buffers);
   void *self; // Borrowed.
 } delta_batch_t;
 
@@ -66,7 +68,7 @@ typedef struct delta_run_report {
 } delta_run_report_t;
 
 // Runs one program. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
-DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_program_t program, const delta_batch_t *batch,
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
 
 // An input of the programs: what a data reader must supply.
@@ -81,6 +83,9 @@ typedef struct delta_input_info {
 } delta_input_info_t;
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
+
+// Whether the model fixes the number of rows: other batches than the planned one cannot run.
+DELTA_API int delta_session_has_fixed_batch(const delta_session_t *session);
 
 // Whether evaluation counts correct labels.
 DELTA_API int delta_session_has_accuracy(const delta_session_t *session);

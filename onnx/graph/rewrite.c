@@ -85,18 +85,18 @@ void delta_rewrite_follow(delta_rewrite_t *rewrite, const delta_node_t *node) {
   rewrite->emit.group = node->group;
 }
 
-// Copies a constant's bytes once, however many constants share them.
+// Copies a constant's bytes once, however many constants share them. The key has the size because empty data may have any address.
 static delta_status_t copy_data(delta_rewrite_t *rewrite, const delta_constant_attrs_t *attrs, const void **out_data) {
-  char key[32];
-  snprintf(key, sizeof key, "%p", attrs->data);
+  const size_t count = (size_t)delta_shape_count(&attrs->shape), element_bytes = delta_dtype_bytes(attrs->dtype);
+  char key[64];
+  snprintf(key, sizeof key, "%p %zu", attrs->data, count * element_bytes);
   const uint32_t known = delta_map_find(&rewrite->constants, key);
   if (known != DELTA_MAP_NONE) {
     *out_data = rewrite->constant_data.items[known];
     return DELTA_OK;
   }
   void *copy = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_copy(&rewrite->to->region, attrs->data, (size_t)delta_shape_count(&attrs->shape),
-                                          delta_dtype_bytes(attrs->dtype), &copy));
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&rewrite->to->region, attrs->data, count, element_bytes, &copy));
   *out_data = copy;
   DELTA_RETURN_IF_ERROR(delta_map_set(&rewrite->constants, key, (uint32_t)rewrite->constant_data.count));
   return delta_array_push(rewrite->to->allocator, &rewrite->constant_data, out_data);

@@ -8,8 +8,6 @@
 #include "onnx/graph/emit.h"
 #include "onnx/lower/import.h"
 
-enum { DELTA_LOWER_MAX_OUTPUTS = 512 };
-
 typedef struct delta_lower {
   delta_emit_t emit;
   const delta_model_t *model;
@@ -41,6 +39,13 @@ const char *delta_lower_string(delta_lower_t *lower, const char *name, const cha
 size_t delta_lower_ints(delta_lower_t *lower, const char *name, int64_t *values, size_t capacity);
 // An axis attribute or value made non-negative for `rank`; an error naming it when out of range.
 int32_t delta_lower_axis(delta_lower_t *lower, const char *what, int64_t axis, int32_t rank);
+// Axes of a node, which newer opsets take as input `input` and older ones as the attribute "axes": a mask of the dimensions of `rank`. An axis
+// given twice is an error. False when the node names none (or an empty list), or after an error.
+bool delta_lower_axes(delta_lower_t *lower, uint32_t input, int32_t rank, uint32_t *out_mask);
+// Indices that are known when the graph is built must lie in [-size, size): an error names the first that does not.
+void delta_lower_check_indices(delta_lower_t *lower, uint32_t input, int64_t size);
+// All of the node's inputs from `first` on must have one element type; false after an error.
+bool delta_lower_same_types(delta_lower_t *lower, uint32_t first);
 // Values of an input that must be known at build time (shapes, axes, pads, k, scales): constants, initializers of any type, folded results.
 // False after an error naming the node and input ("depends on data").
 bool delta_lower_known_ints(delta_lower_t *lower, uint32_t input, int64_t *values, size_t capacity, size_t *out_count);
@@ -55,6 +60,8 @@ delta_tensor_id_t delta_lower_fail(delta_lower_t *lower, delta_status_code_t cod
 void delta_lower_bind_statistic(delta_lower_t *lower, uint32_t input, delta_tensor_id_t next);
 // The random stream inputs, made on first use, and a stream number for this node (stable across programs: the node's index).
 void delta_lower_random(delta_lower_t *lower, delta_tensor_id_t *out_seed, delta_tensor_id_t *out_draw, uint64_t *out_stream);
+// Called by nodes that draw in other programs only (dropout in evaluation): makes the state, so that all programs have the same list of states.
+void delta_lower_may_draw(delta_lower_t *lower);
 
 typedef struct delta_op_info {
   const char *domain;

@@ -54,19 +54,26 @@ static delta_status_t collect_inputs(const delta_reference_values_t *values, con
   return DELTA_OK;
 }
 
-static delta_status_t run_node(delta_reference_values_t *values, const delta_node_t *node, const void **inputs, void **outputs) {
-  DELTA_RETURN_IF_ERROR(collect_inputs(values, node, inputs));
+static delta_status_t hold_outputs(delta_reference_values_t *values, const delta_node_t *node, void **outputs) {
   for (uint32_t k = 0; k < node->output_count; ++k) {
     outputs[k] = NULL;
     if (delta_tensor_is_none(node->outputs[k])) continue;
     DELTA_RETURN_IF_ERROR(hold(values, node->outputs[k]));
     outputs[k] = values->buffers[node->outputs[k].index];
   }
-  delta_reference_args_t args = {values->graph, node, inputs, outputs, values->allocator};
-  return delta_core_op_info(node->op)->reference(&args);
+  return DELTA_OK;
+}
+
+static delta_status_t run_by_reference(void *self, const delta_reference_args_t *args) {
+  (void)self;
+  return delta_core_op_info(args->node->op)->reference(args);
 }
 
 delta_status_t delta_reference_run_graph(delta_reference_values_t *values) {
+  return delta_reference_run_graph_by(values, run_by_reference, NULL);
+}
+
+delta_status_t delta_reference_run_graph_by(delta_reference_values_t *values, delta_run_node_t *run_node, void *self) {
   const delta_graph_t *graph = values->graph;
   size_t most_inputs = 1, most_outputs = 1;
   for (size_t i = 0; i < graph->nodes.count; ++i) {
@@ -79,8 +86,13 @@ delta_status_t delta_reference_run_graph(delta_reference_values_t *values) {
   delta_status_t status = DELTA_ALLOCATE(values->allocator, most_inputs, &inputs);
   if (status) goto cleanup;
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(values->allocator, most_outputs, &outputs), cleanup);
-  for (size_t i = 0; i < graph->nodes.count; ++i)
-    DELTA_GOTO_IF_ERROR(status, run_node(values, &graph->nodes.items[i], inputs, outputs), cleanup);
+  for (size_t i = 0; i < graph->nodes.count; ++i) {
+    const delta_node_t *node = &graph->nodes.items[i];
+    DELTA_GOTO_IF_ERROR(status, collect_inputs(values, node, inputs), cleanup);
+    DELTA_GOTO_IF_ERROR(status, hold_outputs(values, node, outputs), cleanup);
+    const delta_reference_args_t args = {graph, node, inputs, outputs, values->allocator};
+    DELTA_GOTO_IF_ERROR(status, run_node(self, &args), cleanup);
+  }
 cleanup:
   delta_release(values->allocator, (void *)inputs);
   delta_release(values->allocator, outputs);

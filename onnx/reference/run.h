@@ -26,6 +26,10 @@ void *delta_reference_value(const delta_reference_values_t *values, delta_tensor
 // step. Errors are those of the kernels, naming the node. Running again overwrites.
 DELTA_MUST_USE delta_status_t delta_reference_run_graph(delta_reference_values_t *values);
 
+// The same with `run_node` in place of the reference kernel, for other kernels of the same operators.
+typedef delta_status_t delta_run_node_t(void *self, const delta_reference_args_t *args);
+DELTA_MUST_USE delta_status_t delta_reference_run_graph_by(delta_reference_values_t *values, delta_run_node_t *run_node, void *self);
+
 // Copies each state's `next` value to its `current` tensor, all at once: a `next` that is another state's `current` gives the old value.
 DELTA_MUST_USE delta_status_t delta_reference_advance_states(delta_reference_values_t *values);
 

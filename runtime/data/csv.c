@@ -180,16 +180,15 @@ static delta_status_t mark_row(delta_csv_t *csv) {
   return delta_array_push(csv->allocator, &csv->marks, &csv->row_start);
 }
 
-// Reads the first row: it sets the number of columns, and is the header if a cell is not a number.
+// Reads the first row: it sets the number of columns, and is the header if a cell is a word.
 static delta_status_t read_first_row(delta_csv_t *csv, bool *out_is_header) {
   delta_csv_cell_t cell = {0};
   *out_is_header = false;
   while (!cell.ends_row) {
     char *name;
-    double number;
     if (csv->names.count == COLUMN_COUNT_MAX) return CSV_ERROR(csv, UNSUPPORTED, "more than %d cells", COLUMN_COUNT_MAX);
     DELTA_RETURN_IF_ERROR(read_cell(csv, &cell));
-    *out_is_header |= !delta_number_parse(cell.text, &number);
+    *out_is_header |= !delta_number_resembles(cell.text);
     DELTA_RETURN_IF_ERROR(delta_region_copy_string(&csv->region, cell.text, strlen(cell.text), &name));
     DELTA_RETURN_IF_ERROR(delta_array_push(csv->allocator, &csv->names, &name));
   }

@@ -7,17 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool delta_number_parse(const char *text, double *out_value) {
-  size_t length = strlen(text);
-  if (length == 0 || strspn(text, "0123456789+-.eE") != length) return false;
+// strtod in the C locale; whether the whole text is taken.
+static bool convert(const char *text, double *out_value) {
+  char *end;
   locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (locale == (locale_t)0) return false;
-  char *end;
-  double value = strtod_l(text, &end, locale);
+  *out_value = strtod_l(text, &end, locale);
   freelocale(locale);
-  if (end != text + length || !isfinite(value)) return false;
+  return end != text && *end == '\0';
+}
+
+bool delta_number_parse(const char *text, double *out_value) {
+  double value;
+  if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') return false;
+  if (!convert(text, &value) || !isfinite(value)) return false;
   *out_value = value;
   return true;
+}
+
+bool delta_number_resembles(const char *text) {
+  double value;
+  return *text == '\0' || convert(text, &value);
 }
 
 bool delta_number_parse_integer(const char *text, int64_t *out_value) {

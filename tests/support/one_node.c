@@ -78,8 +78,9 @@ static delta_test_tensor_t read_tensor(const void *buffer, const delta_tensor_t 
   return tensor;
 }
 
-delta_status_t delta_test_run_node(const delta_test_node_t *node, const delta_test_tensor_t *const *inputs, uint32_t input_count,
-                                   delta_test_tensor_t *outputs, uint32_t output_count) {
+delta_status_t delta_test_run_node_with(delta_allocator_t allocator, const delta_test_node_t *node,
+                                        const delta_test_tensor_t *const *inputs, uint32_t input_count, delta_test_tensor_t *outputs,
+                                        uint32_t output_count) {
   static const char *const names[MOST_OPERANDS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"};
   memset(outputs, 0, output_count * sizeof *outputs);
   delta_graph_t *graph = NULL;
@@ -93,7 +94,7 @@ delta_status_t delta_test_run_node(const delta_test_node_t *node, const delta_te
       DELTA_GOTO_IF_ERROR(status, delta_graph_add_input(graph, names[k], inputs[k]->dtype, &inputs[k]->shape, &input_ids[k]), cleanup);
   }
   DELTA_GOTO_IF_ERROR(status, add_node(graph, node, input_ids, input_count, output_ids, output_count), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_reference_values_init(graph, delta_allocator_system(), &values), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_reference_values_init(graph, allocator, &values), cleanup);
   for (uint32_t k = 0; k < input_count; ++k)
     if (inputs[k]) fill(delta_reference_value(&values, input_ids[k]), inputs[k]);
   DELTA_GOTO_IF_ERROR(status, delta_reference_run_graph(&values), cleanup);
@@ -103,4 +104,9 @@ cleanup:
   delta_reference_values_deinit(&values);
   delta_graph_free(graph);
   return status;
+}
+
+delta_status_t delta_test_run_node(const delta_test_node_t *node, const delta_test_tensor_t *const *inputs, uint32_t input_count,
+                                   delta_test_tensor_t *outputs, uint32_t output_count) {
+  return delta_test_run_node_with(delta_allocator_system(), node, inputs, input_count, outputs, output_count);
 }

@@ -28,4 +28,9 @@ typedef struct delta_test_node {
 DELTA_MUST_USE delta_status_t delta_test_run_node(const delta_test_node_t *node, const delta_test_tensor_t *const *inputs,
                                                   uint32_t input_count, delta_test_tensor_t *outputs, uint32_t output_count);
 
+// The same, with the values and the kernel's temporaries from `allocator`.
+DELTA_MUST_USE delta_status_t delta_test_run_node_with(delta_allocator_t allocator, const delta_test_node_t *node,
+                                                       const delta_test_tensor_t *const *inputs, uint32_t input_count,
+                                                       delta_test_tensor_t *outputs, uint32_t output_count);
+
 #endif // DELTA_TESTS_SUPPORT_ONE_NODE_H_

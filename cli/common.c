@@ -1,0 +1,68 @@
+// Messages and exit statuses.
+#include "cli/common.h"
+
+#include <stdio.h>
+
+// Prints a failed status as one line "PROGRAM: MESSAGE" on stderr, frees it, and gives the exit status for its code.
+static int finish(const char *program, delta_status_t status) {
+  if (!status) return DELTA_EXIT_DONE;
+  fflush(stdout);
+  fprintf(stderr, "%s: %s\n", program, delta_status_message(status));
+  int exit_status = delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT ? DELTA_EXIT_DOES_NOT_FIT : DELTA_EXIT_ERROR;
+  delta_status_free(status);
+  return exit_status;
+}
+
+// The same for a usage error, with a pointer to --help.
+static int finish_usage(const char *program, delta_status_t status) {
+  if (!status) return DELTA_EXIT_DONE;
+  fprintf(stderr, "%s: %s (see %s --help)\n", program, delta_status_message(status), program);
+  delta_status_free(status);
+  return DELTA_EXIT_USAGE;
+}
+
+// Answers --help and --version on stdout.
+static delta_status_t inform(const delta_program_t *program, delta_options_request_t request, delta_allocator_t allocator) {
+  if (request == DELTA_OPTIONS_VERSION) {
+    printf("%s %s\n", program->name, program->version);
+    return DELTA_OK;
+  }
+  enum { WIDTH = 100 };
+  delta_text_t text;
+  delta_text_init(&text, allocator);
+  delta_status_t status = delta_options_help(program, WIDTH, &text);
+  if (!status) fputs(text.items, stdout);
+  delta_text_deinit(&text);
+  return status;
+}
+
+int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv) {
+  delta_allocator_t allocator = delta_allocator_system();
+  const delta_program_t *program = command->program;
+  delta_options_t options = {0};
+  int exit_status;
+  delta_status_t status = delta_options_parse(program, argc, argv, command->settings, allocator, &options);
+  if (!status && options.request == DELTA_OPTIONS_RUN) status = command->check(command->settings, &options);
+  if (status) {
+    exit_status = finish_usage(program->name, status);
+  } else if (options.request == DELTA_OPTIONS_RUN) {
+    exit_status = finish(program->name, command->run(command->settings, &options, allocator));
+  } else {
+    exit_status = finish(program->name, inform(program, options.request, allocator));
+  }
+  delta_options_deinit(&options, command->settings);
+  return exit_status;
+}
+
+static void write_log(void *self, delta_log_level_t level, const char *line) {
+  const delta_cli_log_t *log = self;
+  if (level == DELTA_LOG_WARNING) {
+    fprintf(stderr, "%s: warning: %s\n", log->program, line);
+  } else if (level == DELTA_LOG_NOTE && log->notes_on_stdout) {
+    printf("note: %s\n", line);
+  } else if (log->verbose) {
+    fprintf(stderr, "%s: %s\n", log->program, line);
+  }
+}
+
+delta_log_sink_t delta_cli_log_sink(delta_cli_log_t *log) { return (delta_log_sink_t){.self = log, .write = write_log}; }

@@ -1,0 +1,417 @@
+// deltaplan: plans the training of an ONNX model. Arguments in, status out: the work is delta_plan_create.
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <delta/delta.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/common.h"
+#include "cli/options.h"
+#include "cli/plan_report.h"
+#include "onnx/build.h"
+#include "planner/planner.h"
+#include "runtime/device.h"
+
+// Everything a command line can set.
+typedef struct delta_plan_settings {
+  const char *output, *budget, *device, *policy, *loss, *external_data;
+  int64_t batch, class_axis, ignore_index, accumulate, threads;
+  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
+  int optimizer, batchnorm; // indices of their choices
+  bool nesterov, batchnorm_unbiased, json, verbose, devices;
+  delta_option_list_t dims, freeze, train;
+  const char *unavailable; // options of later versions store here
+  bool unavailable_flag;
+} delta_plan_settings_t;
+
+#define CHOICE_NAME(id, name, ...) name,
+static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NULL};
+static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
+#undef CHOICE_NAME
+static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
+
+#define AT(member) offsetof(delta_plan_settings_t, member)
+#define LATER(section, name, kind, argument, member, help) \
+  DELTA_OPTION_LATER(section, name, kind, argument, delta_plan_settings_t, member, help)
+static const delta_option_t option_rows[] = {
+    {.section = "OUTPUT",
+     .name = "-o",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "MODEL.plan",
+     .offset = AT(output),
+     .help = "Writes the plan here. Without it the plan is made and described, and not kept."},
+    {.section = "OUTPUT",
+     .name = "--json",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(json),
+     .help = "Prints one JSON object in place of text, also when nothing fits."},
+    {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
+    LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
+    LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
+    LATER("OUTPUT", "--dump-problem", TEXT, "FILE.json", unavailable, "What the planner was asked."),
+    LATER("OUTPUT", "--save-profile", TEXT, "FILE.json", unavailable, "The device's measured costs."),
+    {.section = "MEMORY",
+     .name = "--budget",
+     .kind = DELTA_OPTION_SIZE_TEXT,
+     .argument = "SIZE|N%|minimum|unlimited",
+     .offset = AT(budget),
+     .choices = budget_choices,
+     .help =
+         "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
+         "is what the device has free "
+         "now, limits of the process and its group respected. If nothing fits, the exit status is 3 and the message has the least budget."},
+    LATER("MEMORY", "--host-budget", TEXT, "SIZE", unavailable, "Memory or disk for swapped tensors."),
+    {.section = "MEMORY",
+     .name = "--policy",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "NAME",
+     .offset = AT(policy),
+     .help =
+         "none: no swap, no recompute, our order and in-place reuse (the default). eager: what an eager framework holds, to compare with."},
+    LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
+    LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
+    LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
+    LATER("MEMORY", "--seed", INTEGER, "N", unavailable, "Of the search and of --init."),
+    LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
+    LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
+    {.section = "DEVICE",
+     .name = "--device",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "cpu",
+     .offset = AT(device),
+     .help = "The device to plan for."},
+    {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices and ends."},
+    {.section = "DEVICE",
+     .name = "--threads",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(threads),
+     .minimum = 1,
+     .maximum = 1024,
+     .help = "Compute threads; by default all processors the process may use. Results depend on it, so the plan fixes it."},
+    {.section = "MODEL",
+     .name = "--batch",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(batch),
+     .minimum = 1,
+     .maximum = 1e9,
+     .help = "Samples in a step: sets a symbolic first dimension of the inputs. One that contradicts a fixed number is an error."},
+    {.section = "MODEL",
+     .name = "--dim",
+     .kind = DELTA_OPTION_TEXT_LIST,
+     .argument = "NAME=N",
+     .offset = AT(dims),
+     .help = "Sets another symbolic dimension. May repeat."},
+    {.section = "MODEL",
+     .name = "--external-data",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "DIR",
+     .offset = AT(external_data),
+     .help = "Where external data may lie beside the model's folder, also by symbolic links into it."},
+    {.section = "MODEL",
+     .name = "--batchnorm",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "MODE",
+     .offset = AT(batchnorm),
+     .choices = batchnorm_choices,
+     .help = "Statistics of batch normalization in training: as-exported (node by node, the default), train (all by the batch), freeze "
+             "(all by the running statistics)."},
+    {.section = "MODEL",
+     .name = "--bn-unbiased",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(batchnorm_unbiased),
+     .help = "Running variances divide by n - 1, as PyTorch's do; ONNX divides by n."},
+    LATER("MODEL", "--init", TEXT, "random", unavailable, "Draws weights whose data is missing."),
+    {.section = "TRAINING",
+     .name = "--loss",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "NAME[:OUTPUT]",
+     .offset = AT(loss),
+     .help = "cross_entropy, nll, mse, l1 or bce_with_logits of the first output, or of the one named; the data supplies the array "
+             "'label'. output:NAME says that the model "
+             "computes its loss."},
+    {.section = "TRAINING",
+     .name = "--class-axis",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(class_axis),
+     .minimum = -8,
+     .maximum = 7,
+     .help = "The axis of the classes (1); negative counts from the end."},
+    {.section = "TRAINING",
+     .name = "--ignore-index",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(ignore_index),
+     .help = "A label that does not count (-100)."},
+    {.section = "TRAINING",
+     .name = "--optimizer",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "NAME",
+     .offset = AT(optimizer),
+     .choices = optimizer_choices + 1,
+     .help = "sgd (the default), adam, adamw, adagrad, rmsprop or lamb."},
+    {.section = "TRAINING",
+     .name = "--lr",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(learning_rate),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "The learning rate runs begin with unless deltarun --lr says otherwise; by default the optimizer's own."},
+    {.section = "TRAINING",
+     .name = "--momentum",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(momentum),
+     .minimum = 0,
+     .maximum = 1,
+     .help = "Of sgd and rmsprop (0)."},
+    {.section = "TRAINING",
+     .name = "--nesterov",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(nesterov),
+     .help = "Nesterov's momentum, for sgd."},
+    {.section = "TRAINING",
+     .name = "--weight-decay",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(weight_decay),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "By default the optimizer's own: 0.01 for adamw and lamb, else 0."},
+    {.section = "TRAINING",
+     .name = "--beta1",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(beta1),
+     .minimum = 0,
+     .maximum = 1,
+     .help = "Of adam, adamw and lamb (0.9)."},
+    {.section = "TRAINING",
+     .name = "--beta2",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(beta2),
+     .minimum = 0,
+     .maximum = 1,
+     .help = "Of adam, adamw and lamb (0.999), and rmsprop's smoothing (0.99)."},
+    {.section = "TRAINING",
+     .name = "--epsilon",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(epsilon),
+     .minimum = 0,
+     .maximum = 1,
+     .help = "Of the optimizer's denominator."},
+    {.section = "TRAINING",
+     .name = "--clip-grad-norm",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(clip_gradient_norm),
+     .minimum = 0,
+     .maximum = 1e30,
+     .help = "Scales all gradients so that their common norm is at most X."},
+    {.section = "TRAINING",
+     .name = "--accumulate",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(accumulate),
+     .minimum = 1,
+     .maximum = 1e6,
+     .help = "Micro-batches of --batch samples per update; gradients are divided by the true count of labels."},
+    {.section = "TRAINING",
+     .name = "--freeze",
+     .kind = DELTA_OPTION_TEXT_LIST,
+     .argument = "GLOB",
+     .offset = AT(freeze),
+     .help = "Initializers that do not train; * matches any run of characters. May repeat."},
+    {.section = "TRAINING",
+     .name = "--train",
+     .kind = DELTA_OPTION_TEXT_LIST,
+     .argument = "GLOB",
+     .offset = AT(train),
+     .help = "Only these train; wins over --freeze. May repeat."},
+};
+#undef LATER
+#undef AT
+
+static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--devices", NULL};
+
+static const delta_program_t program = {
+    .name = "deltaplan",
+    .summary = "plan the training of an ONNX model within a memory budget",
+    .version = DELTA_VERSION_STRING,
+    .synopses = synopses,
+    .description =
+        "Reads a forward model, makes its training graph (loss, gradients, updates), chooses kernels for the device, gives every tensor "
+        "its place in one arena, and "
+        "writes the plan for deltarun. What trains are the float initializers of rank 1 and more that reach the loss, less running "
+        "statistics; --freeze and --train "
+        "change that, and the output says how many train, how many do not and why.",
+    .closing = "EXIT STATUS\n0 done; 1 an error, named on stderr; 2 wrong usage; 3 nothing fits the budget.",
+    .options = option_rows,
+    .option_count = sizeof option_rows / sizeof *option_rows,
+    .positional_maximum = 1,
+};
+
+// NAME=N of every --dim.
+static delta_status_t parse_dims(const delta_option_list_t *list, delta_dim_t *dims, char *names) {
+  for (size_t i = 0; i < list->count; ++i) {
+    const char *text = list->items[i].text, *equals = strchr(text, '=');
+    char *end = NULL;
+    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
+    if (!equals || equals == text || end == equals + 1 || *end || size < 0)
+      return delta_status_make(INVALID_ARGUMENT, "--dim %s: give NAME=N", text);
+    memcpy(names, text, (size_t)(equals - text));
+    names[equals - text] = '\0';
+    dims[i] = (delta_dim_t){.name = names, .size = size};
+    names += equals - text + 1;
+  }
+  return DELTA_OK;
+}
+
+static size_t texts_bytes(const delta_option_list_t *list) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < list->count; ++i) bytes += strlen(list->items[i].text) + 1;
+  return bytes;
+}
+
+// Lists of the settings in the form of the plan options.
+typedef struct delta_plan_lists {
+  delta_dim_t *dims; // Owned, as all here.
+  char *dim_names;
+  const char **freeze, **train;
+} delta_plan_lists_t;
+
+static void collect_texts(const delta_option_list_t *list, const char **texts) {
+  for (size_t i = 0; i < list->count; ++i) texts[i] = list->items[i].text;
+}
+
+static delta_status_t make_lists(const delta_plan_settings_t *settings, delta_allocator_t allocator, delta_plan_lists_t *lists) {
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, settings->dims.count, &lists->dims));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, texts_bytes(&settings->dims), &lists->dim_names));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, settings->freeze.count, &lists->freeze));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, settings->train.count, &lists->train));
+  collect_texts(&settings->freeze, lists->freeze);
+  collect_texts(&settings->train, lists->train);
+  return parse_dims(&settings->dims, lists->dims, lists->dim_names);
+}
+
+static void free_lists(delta_allocator_t allocator, delta_plan_lists_t *lists) {
+  delta_release(allocator, lists->dims);
+  delta_release(allocator, lists->dim_names);
+  delta_release(allocator, lists->freeze);
+  delta_release(allocator, lists->train);
+}
+
+static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, const char *model_path, const delta_plan_lists_t *lists,
+                                         delta_log_sink_t log) {
+  delta_plan_options_t options;
+  delta_plan_options_init(&options);
+  options.model_path = model_path;
+  options.external_data = settings->external_data;
+  options.device = settings->device;
+  options.policy = settings->policy;
+  options.budget = settings->budget;
+  options.batch = settings->batch;
+  options.dims = lists->dims;
+  options.dim_count = settings->dims.count;
+  options.loss = settings->loss;
+  options.class_axis = settings->class_axis;
+  options.ignore_index = settings->ignore_index;
+  options.optimizer = optimizer_choices[settings->optimizer + 1];
+  options.learning_rate = settings->learning_rate;
+  options.momentum = settings->momentum;
+  options.weight_decay = settings->weight_decay;
+  options.beta1 = settings->beta1;
+  options.beta2 = settings->beta2;
+  options.epsilon = settings->epsilon;
+  options.nesterov = settings->nesterov;
+  options.clip_gradient_norm = settings->clip_gradient_norm;
+  options.accumulate = settings->accumulate;
+  options.freeze = lists->freeze;
+  options.freeze_count = settings->freeze.count;
+  options.train = lists->train;
+  options.train_count = settings->train.count;
+  options.batchnorm = batchnorm_choices[settings->batchnorm];
+  options.batchnorm_unbiased = settings->batchnorm_unbiased;
+  options.threads = (int32_t)settings->threads;
+  options.log = log;
+  return options;
+}
+
+static delta_plan_settings_t default_settings(void) {
+  delta_plan_options_t options;
+  delta_plan_options_init(&options);
+  return (delta_plan_settings_t){
+      .device = options.device,
+      .policy = options.policy,
+      .class_axis = options.class_axis,
+      .ignore_index = options.ignore_index,
+      .accumulate = options.accumulate,
+      .learning_rate = options.learning_rate,
+      .momentum = options.momentum,
+      .weight_decay = options.weight_decay,
+      .beta1 = options.beta1,
+      .beta2 = options.beta2,
+      .epsilon = options.epsilon,
+  };
+}
+
+static delta_status_t print_devices(delta_allocator_t allocator) {
+  delta_device_t *device = NULL;
+  delta_status_t status = DELTA_OK;
+  uint64_t free_bytes = 0;
+  DELTA_GOTO_IF_ERROR(status, delta_device_open("cpu", &(delta_device_options_t){0}, allocator, &device), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_device_free_bytes(device, &free_bytes), cleanup);
+  char size_text[DELTA_SIZE_TEXT_BYTES];
+  printf("cpu  %d threads  %s  %s free  %s\n", device->threads, device->instruction_set, delta_size_text(free_bytes, size_text),
+         device->libraries);
+cleanup:
+  delta_device_close(device);
+  return status;
+}
+
+// Plans, writes, and describes; a plan that does not fit is described too, as JSON.
+static delta_status_t make_plan(const delta_plan_settings_t *settings, const char *model_path, delta_allocator_t allocator) {
+  delta_cli_log_t log = {.program = program.name, .notes_on_stdout = !settings->json, .verbose = settings->verbose};
+  delta_plan_t *plan = NULL;
+  delta_plan_lists_t lists = {0};
+  delta_plan_summary_t summary = {.struct_size = sizeof summary};
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, make_lists(settings, allocator, &lists), cleanup);
+  delta_plan_options_t options = plan_options(settings, model_path, &lists, delta_cli_log_sink(&log));
+  status = delta_plan_create(&options, allocator, &plan, &summary);
+  bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
+  if (!status && settings->output) status = delta_plan_save(plan, settings->output);
+  if (has_numbers && settings->json)
+    status = delta_status_join(status, delta_plan_report_json(&summary, model_path, settings->device, allocator));
+  if (!status && !settings->json) delta_plan_report_text(&summary, model_path, settings->output);
+cleanup:
+  delta_plan_free(plan);
+  free_lists(allocator, &lists);
+  return status;
+}
+
+// What is wrong with the command line beyond single options.
+static delta_status_t check_usage(const void *self, const delta_options_t *options) {
+  const delta_plan_settings_t *settings = self;
+  delta_policy_t policy;
+  if (!settings->devices && options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
+  return delta_policy_parse(settings->policy, &policy);
+}
+
+static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
+  const delta_plan_settings_t *settings = self;
+  return settings->devices ? print_devices(allocator) : make_plan(settings, options->positionals.items[0], allocator);
+}
+
+int main(int argc, char **argv) {
+  delta_plan_settings_t settings = default_settings();
+  return delta_cli_main(&(delta_cli_command_t){.program = &program, .settings = &settings, .check = check_usage, .run = run}, argc, argv);
+}

@@ -1,0 +1,338 @@
+// deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is runtime/trainer.
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <delta/delta.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/common.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "plans/plan.h"
+#include "runtime/trainer.h"
+
+// Everything a command line can set.
+typedef struct delta_run_settings {
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget;
+  int64_t steps, epochs, warmup, seed;
+  double learning_rate;
+  int schedule, export_form; // indices of their choices
+  bool shuffle, drop_last, verbose;
+  const char *unavailable; // options of later versions store here
+  bool unavailable_flag;
+} delta_run_settings_t;
+
+#define CHOICE_NAME(id, name, help) name,
+static const char *const schedule_choices[] = {DELTA_RATE_SCHEDULES(CHOICE_NAME) NULL};
+#undef CHOICE_NAME
+static const char *const export_choices[] = {"inference", "training", NULL};
+static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
+
+#define AT(member) offsetof(delta_run_settings_t, member)
+#define LATER(section, name, kind, argument, member, help) \
+  DELTA_OPTION_LATER(section, name, kind, argument, delta_run_settings_t, member, help)
+static const delta_option_t option_rows[] = {
+    {.section = "DATA",
+     .name = "--data",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "SPEC",
+     .offset = AT(data),
+     .help = "What to train on: FILE.npz, or NAME=FILE.npy[:scale=S][:mean=A/B/C][:std=A/B/C],... with the model's input names and "
+             "'label', or idx:IMAGES,LABELS, or "
+             "csv:FILE[:label=COLUMN], or synthetic[:samples=N]."},
+    {.section = "DATA",
+     .name = "--eval",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "SPEC",
+     .offset = AT(evaluation),
+     .help = "What to evaluate on, after each epoch; without --data the model is only evaluated."},
+    {.section = "DATA",
+     .name = "--shuffle",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(shuffle),
+     .help = "Another order in each epoch, by --seed (the default)."},
+    {.section = "DATA", .name = "--no-shuffle", .kind = DELTA_OPTION_FLAG_OFF, .offset = AT(shuffle), .help = "The order of the file."},
+    {.section = "DATA",
+     .name = "--drop-last",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(drop_last),
+     .help = "Leaves out the last batch of an epoch when it is not full."},
+    {.section = "DATA",
+     .name = "--seed",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(seed),
+     .help = "Of shuffling, dropout and synthetic data (0)."},
+    {.section = "TRAINING",
+     .name = "--epochs",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(epochs),
+     .minimum = 1,
+     .maximum = 1e9,
+     .help = "How often to go through the data."},
+    {.section = "TRAINING",
+     .name = "--steps",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(steps),
+     .minimum = 1,
+     .maximum = 1e12,
+     .help = "How many updates to make, in place of --epochs."},
+    {.section = "TRAINING",
+     .name = "--lr",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "X",
+     .offset = AT(learning_rate),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "The learning rate; by default the plan's."},
+    {.section = "TRAINING",
+     .name = "--schedule",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "NAME",
+     .offset = AT(schedule),
+     .choices = schedule_choices,
+     .help = "How the rate changes: constant (the default), linear or cosine to zero at the last step, step (a tenth at 1/3 and 2/3)."},
+    {.section = "TRAINING",
+     .name = "--warmup",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(warmup),
+     .minimum = 0,
+     .maximum = 1e9,
+     .help = "Steps in which the rate rises to its value."},
+    {.section = "MODEL",
+     .name = "--model",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE",
+     .offset = AT(model),
+     .help = "The ONNX model; by default the plan's, beside the plan."},
+    {.section = "MODEL",
+     .name = "--external-data",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "DIR",
+     .offset = AT(external_data),
+     .help = "Where external data may lie beside the model's folder."},
+    {.section = "MEMORY",
+     .name = "--budget",
+     .kind = DELTA_OPTION_SIZE_TEXT,
+     .argument = "SIZE",
+     .offset = AT(budget),
+     .choices = budget_choices,
+     .help = "Replaces the plan's budget. A plan that needs more is refused with exit status 3."},
+    LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
+    {.section = "OUTPUT",
+     .name = "-o",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "TRAINED.onnx",
+     .offset = AT(output),
+     .help = "Writes the trained model."},
+    {.section = "OUTPUT",
+     .name = "--export",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "FORM",
+     .offset = AT(export_form),
+     .choices = export_choices,
+     .help = "inference (the default): batch normalization by running statistics, dropout removed. training: the form it was given in."},
+    {.section = "OUTPUT",
+     .name = "--metrics",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.jsonl",
+     .offset = AT(metrics),
+     .help = "Writes one JSON object a step and an evaluation."},
+    {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
+    LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The measured timeline for a trace viewer."),
+    LATER("OUTPUT", "--verify", FLAG, NULL, unavailable_flag, "Checks every buffer, slowly."),
+    LATER("CHECKPOINTS", "--checkpoint", TEXT, "DIR", unavailable, "Saves the state of training."),
+    LATER("CHECKPOINTS", "--checkpoint-every", INTEGER, "N", unavailable, "Steps between checkpoints."),
+    LATER("CHECKPOINTS", "--keep", INTEGER, "N", unavailable, "How many checkpoints to keep."),
+    LATER("CHECKPOINTS", "--resume", FLAG, NULL, unavailable_flag, "Goes on from the last checkpoint."),
+};
+#undef LATER
+#undef AT
+
+static const char *const synopses[] = {"MODEL.plan --data SPEC --epochs N [--eval SPEC] [-o TRAINED.onnx] [options]",
+                                       "MODEL.plan --eval SPEC", NULL};
+
+static const delta_program_t program = {
+    .name = "deltarun",
+    .summary = "train an ONNX model by a plan",
+    .version = DELTA_VERSION_STRING,
+    .synopses = synopses,
+    .description =
+        "Builds the plan's programs again, checks them against the plan, reads the weights into the arena and trains. The arena never "
+        "grows beyond the budget.",
+    .closing =
+        "EXIT STATUS\n0 done; 1 an error, named on stderr; 2 wrong usage; 3 does not fit the budget; 130 or 143 stopped by a signal, after "
+        "the step and with what was "
+        "asked for written (a second signal stops at once).",
+    .options = option_rows,
+    .option_count = sizeof option_rows / sizeof *option_rows,
+    .positional_maximum = 1,
+};
+
+// --- signals ---------------------------------------------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t stop_signal;
+static int stopped_by; // the signal that ended the training before its time; 0: none
+
+// The first signal asks the loop to end after its step; the second ends the process by the signal's default.
+static void on_stop_signal(int number) {
+  stop_signal = number;
+  signal(number, SIG_DFL);
+}
+
+static void watch_signals(void) {
+  struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+// --- what is shown and written while training --------------------------------------------------------------------------------------------------
+
+typedef struct delta_run_output {
+  delta_progress_t progress;
+  delta_progress_state_t state;
+  bool has_progress;
+  delta_metrics_t metrics;
+  bool has_metrics;
+  uint64_t budget_bytes;
+} delta_run_output_t;
+
+static delta_status_t on_begin(void *self, int64_t total_steps) {
+  delta_run_output_t *output = self;
+  delta_progress_begin(&output->progress, stdout, delta_progress_is_terminal(stdout), "training", "step", total_steps,
+                       delta_clock_seconds());
+  output->has_progress = true;
+  return DELTA_OK;
+}
+
+static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
+  delta_run_output_t *output = self;
+  output->state = (delta_progress_state_t){
+      .done = step->step,
+      .loss = step->loss,
+      .samples_per_second = step->samples_per_second,
+      .used_bytes = step->arena_peak_bytes,
+      .budget_bytes = output->budget_bytes == UINT64_MAX ? 0 : output->budget_bytes,
+  };
+  delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
+  return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
+}
+
+static delta_status_t on_evaluation(void *self, const delta_metrics_evaluation_t *evaluation) {
+  delta_run_output_t *output = self;
+  char line[160];
+  int length = snprintf(line, sizeof line, "epoch %lld: evaluation loss %.4f", (long long)evaluation->epoch, evaluation->loss);
+  if (evaluation->has_accuracy) snprintf(line + length, sizeof line - (size_t)length, ", accuracy %.4f", evaluation->accuracy);
+  // Evaluated alone there is no epoch, and no progress to stand above.
+  const char *alone = strchr(line, ':') + 2;
+  if (output->has_progress) {
+    delta_progress_line(&output->progress, line);
+  } else {
+    puts(alone);
+  }
+  return output->has_metrics ? delta_metrics_write_evaluation(&output->metrics, evaluation) : DELTA_OK;
+}
+
+// --- the run -----------------------------------------------------------------------------------------------------------------------------------
+
+static delta_trainer_options_t trainer_options(const delta_run_settings_t *settings, const delta_plan_t *plan, delta_session_t *session,
+                                               delta_log_sink_t log, delta_run_output_t *output) {
+  return (delta_trainer_options_t){
+      .session = session,
+      .data = settings->data,
+      .evaluation = settings->evaluation,
+      .batch = plan->build.import.batch,
+      .accumulate = plan->accumulate,
+      .steps = settings->steps,
+      .epochs = settings->epochs,
+      .shuffle = settings->shuffle,
+      .drop_last = settings->drop_last,
+      .seed = (uint64_t)settings->seed,
+      .rate = {.schedule = (delta_rate_schedule_t)settings->schedule,
+               .base = settings->learning_rate < 0 ? plan->learning_rate : settings->learning_rate,
+               .warmup_steps = settings->warmup},
+      .log = log,
+      .stop_requested = &stop_signal,
+      .on_begin = on_begin,
+      .on_step = on_step,
+      .on_evaluation = on_evaluation,
+      .self = output,
+  };
+}
+
+static delta_status_t open_session(const delta_run_settings_t *settings, const char *plan_path, const delta_plan_t *plan,
+                                   delta_log_sink_t log, delta_allocator_t allocator, delta_session_t **out_session) {
+  delta_session_options_t options;
+  delta_session_options_init(&options);
+  options.plan = plan;
+  options.plan_path = plan_path;
+  options.model_path = settings->model;
+  options.external_data = settings->external_data;
+  options.budget = settings->budget;
+  options.seed = (uint64_t)settings->seed;
+  options.log = log;
+  return delta_session_create(&options, allocator, out_session);
+}
+
+static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result, delta_run_output_t *output) {
+  if (output->has_progress) delta_progress_end(&output->progress, &output->state, delta_clock_seconds());
+  if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
+  if (settings->output) printf("wrote %s\n", settings->output);
+}
+
+static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
+  delta_cli_log_t log = {.program = program.name, .notes_on_stdout = true, .verbose = settings->verbose};
+  delta_plan_t *plan = NULL;
+  delta_session_t *session = NULL;
+  delta_run_output_t output = {.metrics.descriptor = -1};
+  delta_trainer_result_t result = {0};
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
+  output.budget_bytes = plan->totals.budget_bytes;
+  DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
+  if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, false, allocator, &output.metrics), cleanup);
+  output.has_metrics = settings->metrics != NULL;
+  delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
+  DELTA_GOTO_IF_ERROR(status, delta_trainer_run(&options, allocator, &result), cleanup);
+  if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
+  report_end(settings, &result, &output);
+  stopped_by = result.stopped ? (int)stop_signal : 0;
+cleanup:
+  status = delta_status_join(status, delta_metrics_close(&output.metrics));
+  delta_session_destroy(session);
+  delta_plan_free(plan);
+  return status;
+}
+
+static delta_status_t check_usage(const void *self, const delta_options_t *options) {
+  const delta_run_settings_t *settings = self;
+  if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no plan given");
+  if (!settings->data && !settings->evaluation)
+    return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
+  if (settings->data && (settings->steps > 0) == (settings->epochs > 0))
+    return delta_status_make(INVALID_ARGUMENT, "give one of --epochs N and --steps N");
+  if (!settings->data && (settings->steps || settings->epochs))
+    return delta_status_make(INVALID_ARGUMENT, "--epochs and --steps need --data");
+  return DELTA_OK;
+}
+
+static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
+  watch_signals();
+  return train(self, options->positionals.items[0], allocator);
+}
+
+int main(int argc, char **argv) {
+  delta_run_settings_t settings = {.learning_rate = -1, .shuffle = true};
+  const delta_cli_command_t command = {.program = &program, .settings = &settings, .check = check_usage, .run = run};
+  int exit_status = delta_cli_main(&command, argc, argv);
+  return exit_status == DELTA_EXIT_DONE && stopped_by ? 128 + stopped_by : exit_status;
+}

@@ -1,0 +1,18 @@
+// One source, several instruction sets: a function marked DELTA_CPU_CLONES is compiled for each and chosen when the program is loaded.
+#ifndef DELTA_RUNTIME_CPU_CLONES_H_
+#define DELTA_RUNTIME_CPU_CLONES_H_
+
+// The choice is made by relocations that run before a sanitizer's runtime is up, so sanitized builds have one version.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DELTA_CPU_CLONES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define DELTA_CPU_CLONES
+#else
+#define DELTA_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#else
+#define DELTA_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+
+#endif // DELTA_RUNTIME_CPU_CLONES_H_

@@ -1,0 +1,35 @@
+// Pointwise expressions in float32, tile by tile, threads over tiles.
+#include "runtime/cpu/tile.h"
+
+const char *delta_cpu_pointwise_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  (void)graph;
+  const delta_pointwise_attrs_t *attrs = node->attrs;
+  return attrs->expr.compute == DELTA_DTYPE_FLOAT32 ? NULL : "the expression does not compute in float32";
+}
+
+delta_status_t delta_cpu_pointwise_prepare(delta_kernel_t *kernel) {
+  const delta_pointwise_attrs_t *attrs = kernel->node->attrs;
+  delta_tile_space_t *space = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &space));
+  kernel->state = space;
+  delta_tile_space_init(space, kernel->graph, kernel->node, &attrs->shape, 0);
+  return DELTA_OK;
+}
+
+delta_status_t delta_cpu_pointwise_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const delta_pointwise_attrs_t *attrs = kernel->node->attrs;
+  const delta_tile_space_t *space = kernel->state;
+  int64_t tile_count = (space->count + DELTA_TILE_ELEMENTS - 1) / DELTA_TILE_ELEMENTS;
+#pragma omp parallel for schedule(static) num_threads(kernel->threads) if (tile_count > 8)
+  for (int64_t t = 0; t < tile_count; ++t) {
+    delta_tile_values_t values;
+    int64_t start = t * DELTA_TILE_ELEMENTS;
+    int64_t count = space->count - start < DELTA_TILE_ELEMENTS ? space->count - start : DELTA_TILE_ELEMENTS;
+    delta_tile_eval(&attrs->expr, space, buffers->inputs, start, count, &values);
+    // All results are there before any is stored: an output may have an input's bytes, element by element.
+    for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
+      if (buffers->outputs[k]) delta_tile_store(values.values[attrs->expr.outputs[k]], count, buffers->outputs[k], attrs->dtypes[k], start);
+    }
+  }
+  return DELTA_OK;
+}

@@ -1,0 +1,132 @@
+// Inputs of a session: what they are, which values are legal, and how a batch gets into the arena.
+#include <string.h>
+
+#include "runtime/session_parts.h"
+
+static const delta_tensor_t *input_tensor(const delta_live_program_t *program, uint32_t index) {
+  return delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[index]);
+}
+
+// The program whose inputs describe what a data reader supplies.
+static const delta_live_program_t *feeding_program(const delta_session_t *session) { return session->programs.items[0]; }
+
+// Index in graph->inputs of the model's input number `index`.
+static uint32_t model_input(const delta_graph_t *graph, size_t index) {
+  size_t seen = 0;
+  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
+    if (delta_is_own_name(delta_graph_tensor(graph, graph->inputs.items[i])->name)) continue;
+    if (seen++ == index) return i;
+  }
+  return DELTA_INDEX_NONE;
+}
+
+size_t delta_session_input_count(const delta_session_t *session) {
+  const delta_graph_t *graph = feeding_program(session)->parts.graph;
+  size_t count = 0;
+  while (model_input(graph, count) != DELTA_INDEX_NONE) ++count;
+  return count;
+}
+
+static void describe_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, delta_input_info_t *info) {
+  const delta_tensor_t *tensor = input_tensor(program, input);
+  if (delta_dtype_is_float(tensor->dtype)) return;
+  if (strcmp(tensor->name, DELTA_NAME_LABEL) == 0) {
+    info->maximum = program->parts.facts.label_classes;
+    info->has_ignore = program->parts.facts.label_classes > 0;
+    info->ignore_value = session->build.ignore_index;
+  } else {
+    delta_graph_input_range(program->parts.graph, program->parts.graph->inputs.items[input], &info->minimum, &info->maximum);
+  }
+}
+
+static delta_status_t check_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, const void *data) {
+  delta_input_info_t info = {0};
+  describe_range(session, program, input, &info);
+  if (info.minimum == info.maximum) return DELTA_OK;
+  const delta_tensor_t *tensor = input_tensor(program, input);
+  int64_t count = delta_shape_count(&tensor->shape);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = delta_element_load_int64(data, tensor->dtype, (size_t)i);
+    if ((value >= info.minimum && value < info.maximum) || (info.has_ignore && value == info.ignore_value)) continue;
+    return delta_status_make(MISMATCH, "input '%s': element %lld is %lld, legal are %lld to %lld", tensor->name, (long long)i,
+                             (long long)value, (long long)info.minimum, (long long)info.maximum - 1);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info) {
+  const delta_live_program_t *program = feeding_program(session);
+  uint32_t input = model_input(program->parts.graph, index);
+  if (input == DELTA_INDEX_NONE)
+    return delta_status_make(INVALID_ARGUMENT, "input number %zu: the model has %zu", index, delta_session_input_count(session));
+  const delta_tensor_t *tensor = input_tensor(program, input);
+  *out_info = (delta_input_info_t){.name = tensor->name, .dtype = delta_dtype_name(tensor->dtype), .rank = tensor->shape.rank};
+  memcpy(out_info->dims, tensor->shape.dims, sizeof out_info->dims);
+  describe_range(session, program, input, out_info);
+  return DELTA_OK;
+}
+
+int delta_session_has_fixed_batch(const delta_session_t *session) {
+  for (uint32_t i = 0; i < session->model->input_count; ++i) {
+    const delta_model_type_t *type = &session->model->values[session->model->inputs[i].index].type;
+    if (type->has_shape && type->rank > 0 && type->dims[0].size >= 0) return 1;
+  }
+  return 0;
+}
+
+int delta_session_has_accuracy(const delta_session_t *session) { return feeding_program(session)->parts.facts.has_accuracy; }
+
+// Copies the caller's feed for input `index` into place.
+static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *program, uint32_t index, const delta_batch_t *batch) {
+  const delta_tensor_t *tensor = input_tensor(program, index);
+  size_t size_bytes = delta_tensor_bytes(tensor);
+  for (size_t i = 0; i < batch->feed_count; ++i) {
+    const delta_feed_t *feed = &batch->feeds[i];
+    if (strcmp(feed->name, tensor->name) != 0) continue;
+    if (feed->size_bytes != size_bytes) {
+      return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu", tensor->name, feed->size_bytes,
+                               (long long)batch->rows, size_bytes);
+    }
+    DELTA_RETURN_IF_ERROR(check_range(session, program, index, feed->data));
+    return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);
+  }
+  return delta_status_make(INVALID_ARGUMENT, "input '%s' is not among the feeds", tensor->name);
+}
+
+// Lets the caller write all inputs of the model where they are read.
+static delta_status_t fill_in_place(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch) {
+  enum { MOST_INPUTS = 256 };
+  void *buffers[MOST_INPUTS];
+  const delta_graph_t *graph = program->parts.graph;
+  size_t count = 0;
+  for (uint32_t index; (index = model_input(graph, count)) != DELTA_INDEX_NONE; ++count) {
+    if (count == MOST_INPUTS) return delta_status_make(UNSUPPORTED, "the model has more than %d inputs", MOST_INPUTS);
+    buffers[count] = delta_executor_input(program->executor, index);
+  }
+  DELTA_RETURN_IF_ERROR(batch->fill(batch->self, buffers));
+  for (size_t i = 0; i < count; ++i) DELTA_RETURN_IF_ERROR(check_range(session, program, model_input(graph, i), buffers[i]));
+  return DELTA_OK;
+}
+
+// Writes a scalar of Delta's own (seed, learning rate).
+static void set_own_input(delta_session_t *session, delta_live_program_t *program, uint32_t index, double learning_rate) {
+  const delta_tensor_t *tensor = input_tensor(program, index);
+  void *address = delta_executor_input(program->executor, index);
+  if (strcmp(tensor->name, DELTA_NAME_SEED) == 0) {
+    delta_element_store_int64(address, tensor->dtype, 0, (int64_t)session->options.seed);
+  } else {
+    delta_element_store_double(address, tensor->dtype, 0, learning_rate);
+  }
+}
+
+delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
+                                  double learning_rate) {
+  for (uint32_t i = 0; i < program->parts.graph->inputs.count; ++i) {
+    if (delta_is_own_name(input_tensor(program, i)->name)) {
+      set_own_input(session, program, i, learning_rate);
+    } else if (!batch->fill) {
+      DELTA_RETURN_IF_ERROR(copy_feed(session, program, i, batch));
+    }
+  }
+  return batch->fill ? fill_in_place(session, program, batch) : DELTA_OK;
+}

@@ -1,0 +1,129 @@
+// Programs of a session: built, compared with the plan or planned anew, verified, and given an executor.
+#include <string.h>
+
+#include "runtime/session_parts.h"
+
+void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
+  if (!program) return;
+  delta_executor_destroy(program->executor);
+  delta_schedule_free(program->own_schedule);
+  delta_program_deinit(&program->parts);
+  delta_release(session->allocator, program);
+}
+
+// Takes the plan's schedule after checking that the graph is the one it was made for.
+static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_live_program_t *program) {
+  char hash[DELTA_SHA256_TEXT_BYTES];
+  delta_graph_hash(program->parts.graph, hash);
+  if (strcmp(hash, planned->graph_hash) != 0) {
+    return delta_status_make(
+        MISMATCH,
+        "the plan's program for %lld rows is of another graph: it was made by another version or edited; make a new plan with deltaplan",
+        (long long)planned->batch);
+  }
+  program->schedule = planned->schedule;
+  return DELTA_OK;
+}
+
+// Plans a batch size that the plan does not have, within the budget.
+static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
+  delta_policy_t policy;
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
+  uint64_t budget_bytes = session->budget_bytes;
+  uint64_t capacity_bytes = budget_bytes == UINT64_MAX            ? UINT64_MAX
+                            : budget_bytes > session->state_bytes ? budget_bytes - session->state_bytes
+                                                                  : 0;
+  delta_planner_result_t result = {0};
+  delta_status_t status = delta_program_plan(&program->parts, policy, session->plan->levers, capacity_bytes, session->allocator, &result);
+  if (status) return delta_status_annotate(status, "a batch of %lld rows", (long long)program->parts.batch);
+  program->own_schedule = result.schedule;
+  program->schedule = result.schedule;
+  return DELTA_OK;
+}
+
+// Commits what a program needs beyond what is committed. New pages are touched once here, not during a step.
+static delta_status_t commit_for(delta_session_t *session, const delta_schedule_t *schedule) {
+  size_t granule_bytes = session->device->granule_bytes;
+  size_t wanted_bytes = session->state_bytes, rounded_bytes;
+  if (!delta_size_add(wanted_bytes, schedule->arena_bytes, &wanted_bytes) ||
+      !delta_size_align(wanted_bytes, granule_bytes, &rounded_bytes)) {
+    return delta_status_make(OUT_OF_MEMORY, "the program's arena does not fit the address space");
+  }
+  if (rounded_bytes <= session->committed_bytes) return DELTA_OK;
+  if (rounded_bytes > session->budget_bytes) {
+    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the budget is %llu: give a larger --budget", rounded_bytes,
+                             (unsigned long long)session->budget_bytes);
+  }
+  DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, rounded_bytes));
+  session->committed_bytes = rounded_bytes;
+  return DELTA_OK;
+}
+
+static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
+  DELTA_RETURN_IF_ERROR(
+      delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator));
+  DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
+  const delta_executor_options_t options = {
+      .device = session->device,
+      .graph = program->parts.graph,
+      .problem = program->parts.problem,
+      .tensor_of_storage = program->parts.tensor_of_storage,
+      .selection = program->parts.selection,
+      .schedule = program->schedule,
+      .plan = session->plan,
+      .arena = session->arena,
+      .state_bytes = session->state_bytes,
+      .poison = session->options.verify_arena != 0,
+  };
+  return delta_executor_create(&options, session->allocator, &program->executor);
+}
+
+static delta_status_t make_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
+                                   delta_live_program_t **out_program) {
+  delta_live_program_t *program = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
+  delta_status_t status = DELTA_OK;
+  int64_t batch = kind == DELTA_PROGRAM_APPLY ? session->build.import.batch : rows;
+  DELTA_GOTO_IF_ERROR(
+      status,
+      delta_program_build(session->model, &session->build, kind, batch, session->device, false, session->allocator, &program->parts),
+      cleanup);
+  if (planned) {
+    DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
+  } else {
+    DELTA_GOTO_IF_ERROR(status, plan_schedule(session, program), cleanup);
+  }
+  DELTA_GOTO_IF_ERROR(status, create_executor(session, program), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_array_push(session->allocator, &session->programs, &program), cleanup);
+  *out_program = program;
+  program = NULL;
+cleanup:
+  delta_session_free_program(session, program);
+  return status;
+}
+
+delta_status_t delta_session_find_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
+                                          delta_live_program_t **out_program) {
+  for (size_t i = 0; i < session->programs.count; ++i) {
+    delta_live_program_t *program = session->programs.items[i];
+    if (program->parts.kind == kind && (kind == DELTA_PROGRAM_APPLY || program->parts.batch == rows)) {
+      *out_program = program;
+      return DELTA_OK;
+    }
+  }
+  bool accumulates = session->build.accumulates;
+  if (!accumulates && (kind == DELTA_PROGRAM_ACCUMULATE || kind == DELTA_PROGRAM_APPLY)) {
+    return delta_status_make(INVALID_ARGUMENT, "the plan does not accumulate gradients: make it with --accumulate N");
+  }
+  return make_program(session, kind, rows, NULL, out_program);
+}
+
+// Plans of before are checked in one go: all programs that the plan has are made when the session opens.
+delta_status_t delta_session_make_planned(delta_session_t *session) {
+  for (uint32_t i = 0; i < session->plan->program_count; ++i) {
+    const delta_plan_program_t *planned = &session->plan->programs[i];
+    delta_live_program_t *program = NULL;
+    DELTA_RETURN_IF_ERROR(make_program(session, planned->kind, planned->batch, planned, &program));
+  }
+  return DELTA_OK;
+}

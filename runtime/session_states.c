@@ -1,0 +1,131 @@
+// States and outputs of a session: first values, reading, writing, export.
+#include <string.h>
+
+#include "onnx/export.h"
+#include "runtime/session_parts.h"
+
+static void *state_address(const delta_session_t *session, const delta_plan_state_t *state) {
+  return session->device->driver->arena_address(session->arena, state->offset_bytes);
+}
+
+static size_t state_content_bytes(const delta_plan_state_t *state) {
+  return (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+}
+
+static const delta_plan_state_t *find_state(const delta_session_t *session, const char *name) {
+  for (uint32_t i = 0; i < session->plan->state_count; ++i) {
+    if (strcmp(session->plan->states[i].name, name) == 0) return &session->plan->states[i];
+  }
+  return NULL;
+}
+
+static delta_status_t initialize_state(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source) {
+  void *address = state_address(session, state);
+  size_t size_bytes = state_content_bytes(state);
+  if (source->initializer != DELTA_INDEX_NONE) {
+    return delta_model_read_tensor(session->model, &session->model->initializers[source->initializer], address, size_bytes);
+  }
+  int64_t count = delta_shape_count(&state->shape);
+  for (int64_t i = 0; i < count; ++i) delta_element_store_double(address, state->dtype, (size_t)i, source->initial_value);
+  return DELTA_OK;
+}
+
+// Gives every state its first value; every program's list is looked at, since not every program knows every state.
+delta_status_t delta_session_initialize_states(delta_session_t *session) {
+  bool *done = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, session->plan->state_count, &done));
+  delta_status_t status = DELTA_OK;
+  for (size_t p = 0; p < session->programs.count; ++p) {
+    const delta_graph_t *graph = session->programs.items[p]->parts.graph;
+    for (size_t i = 0; i < graph->states.count; ++i) {
+      const delta_plan_state_t *state = find_state(session, graph->states.items[i].name);
+      if (!state || done[state - session->plan->states]) continue;
+      DELTA_GOTO_IF_ERROR(status, initialize_state(session, state, &graph->states.items[i]), cleanup);
+      done[state - session->plan->states] = true;
+    }
+  }
+cleanup:
+  delta_release(session->allocator, done);
+  return status;
+}
+
+uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name) {
+  for (uint32_t i = 0; i < graph->outputs.count; ++i) {
+    if (strcmp(graph->outputs.items[i].name, name) == 0) return i;
+  }
+  return DELTA_INDEX_NONE;
+}
+
+size_t delta_session_state_count(const delta_session_t *session) { return session->plan->state_count; }
+
+static const char *const state_kind_names[] = {
+#define STATE_KIND_NAME(id, name) name,
+    DELTA_STATE_KINDS(STATE_KIND_NAME)
+#undef STATE_KIND_NAME
+};
+
+delta_status_t delta_session_state(const delta_session_t *session, size_t index, delta_state_info_t *out_info) {
+  if (index >= session->plan->state_count)
+    return delta_status_make(INVALID_ARGUMENT, "state number %zu: there are %u", index, session->plan->state_count);
+  const delta_plan_state_t *state = &session->plan->states[index];
+  *out_info = (delta_state_info_t){
+      .name = state->name,
+      .kind = state_kind_names[state->kind],
+      .dtype = delta_dtype_name(state->dtype),
+      .rank = state->shape.rank,
+      .size_bytes = state_content_bytes(state),
+  };
+  memcpy(out_info->dims, state->shape.dims, sizeof out_info->dims);
+  return DELTA_OK;
+}
+
+// The state called `name`, when `size_bytes` is its size.
+static delta_status_t find_sized_state(const delta_session_t *session, const char *name, size_t size_bytes,
+                                       const delta_plan_state_t **out_state) {
+  *out_state = find_state(session, name);
+  if (!*out_state) return delta_status_make(NOT_FOUND, "there is no parameter or state called '%s'", name);
+  if (state_content_bytes(*out_state) != size_bytes) {
+    return delta_status_make(INVALID_ARGUMENT, "state '%s' has %zu bytes, the buffer %zu", name, state_content_bytes(*out_state),
+                             size_bytes);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes) {
+  const delta_plan_state_t *state = NULL;
+  DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  return session->device->driver->read(session->device, buffer, state_address(session, state), size_bytes);
+}
+
+delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer, size_t size_bytes) {
+  const delta_plan_state_t *state = NULL;
+  DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  return session->device->driver->write(session->device, state_address(session, state), buffer, size_bytes);
+}
+
+delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer, size_t capacity_bytes,
+                                         size_t *out_size_bytes) {
+  const delta_live_program_t *program = session->evaluated;
+  if (!program || program->parts.batch != rows) {
+    return delta_status_make(INVALID_ARGUMENT, "output '%s': the last run was no evaluation of %lld rows", name, (long long)rows);
+  }
+  uint32_t index = delta_session_find_output(program->parts.graph, name);
+  if (index == DELTA_INDEX_NONE) return delta_status_make(NOT_FOUND, "the model has no output called '%s'", name);
+  *out_size_bytes = delta_tensor_bytes(delta_graph_tensor(program->parts.graph, program->parts.graph->outputs.items[index].tensor));
+  if (!buffer) return DELTA_OK;
+  if (capacity_bytes < *out_size_bytes)
+    return delta_status_make(INVALID_ARGUMENT, "output '%s' has %zu bytes, the buffer %zu", name, *out_size_bytes, capacity_bytes);
+  return session->device->driver->read(session->device, buffer, delta_executor_output(program->executor, index), *out_size_bytes);
+}
+
+static delta_status_t export_value(void *self, const char *name, void *buffer, size_t size_bytes, bool *out_replaced) {
+  delta_session_t *session = self;
+  const delta_plan_state_t *state = find_state(session, name);
+  *out_replaced = state != NULL;
+  return state ? delta_session_read(session, name, buffer, size_bytes) : DELTA_OK;
+}
+
+delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
+  const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .read_value = export_value, .self = session};
+  return delta_model_export(session->model, &options);
+}
