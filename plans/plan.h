@@ -55,9 +55,9 @@ struct delta_plan {
   char model_sha256[65];
   const char *policy;
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
-  uint32_t levers; // those of build.import
-  double learning_rate; // the default rate of a run
-  int64_t accumulate;   // micro-steps per update; 1: plain training
+  uint32_t levers;             // those of build.import
+  double learning_rate;        // the default rate of a run
+  int64_t accumulate;          // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;

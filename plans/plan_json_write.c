@@ -7,7 +7,8 @@ static void fail(delta_json_writer_t *writer, delta_status_t status) { writer->s
 
 static void write_integer(delta_json_writer_t *writer, const char *key, int64_t value) {
   if (value >= DELTA_PLAN_INTEGER_LIMIT || value <= -DELTA_PLAN_INTEGER_LIMIT) {
-    fail(writer, delta_status_make(UNSUPPORTED, "plan: %s of %lld is more than a plan file can hold", key ? key : "a number", (long long)value));
+    fail(writer,
+         delta_status_make(UNSUPPORTED, "plan: %s of %lld is more than a plan file can hold", key ? key : "a number", (long long)value));
     return;
   }
   delta_json_write_int64(writer, key, value);
@@ -58,7 +59,8 @@ static void write_levers(delta_json_writer_t *writer, uint32_t levers) {
 
 static void write_import_options(delta_json_writer_t *writer, const delta_import_options_t *options) {
   if (options->known_input_count > 0 || options->as_exported) {
-    fail(writer, delta_status_make(UNSUPPORTED, "plan: inputs given at build time and graphs exactly as exported cannot be planned to a file"));
+    fail(writer,
+         delta_status_make(UNSUPPORTED, "plan: inputs given at build time and graphs exactly as exported cannot be planned to a file"));
   }
   write_integer(writer, "batch", options->batch);
   delta_json_begin_array(writer, "dims");
@@ -129,11 +131,11 @@ static void write_state(delta_json_writer_t *writer, const delta_plan_state_t *s
 // One list a field: buffers are many, and alike.
 static void write_buffers(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
   delta_json_begin_object(writer, "buffers");
-#define WRITE_COLUMN(field, write, value)                                                   \
-  delta_json_begin_inline_array(writer, #field);                                            \
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {                                   \
-    write(writer, NULL, value(schedule->buffers[b].field));                                 \
-  }                                                                                         \
+#define WRITE_COLUMN(field, write, value)                   \
+  delta_json_begin_inline_array(writer, #field);            \
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {   \
+    write(writer, NULL, value(schedule->buffers[b].field)); \
+  }                                                         \
   delta_json_end_array(writer);
 #define INDEX(value) ((value) == DELTA_PROBLEM_NONE ? -1 : (int64_t)(value))
   WRITE_COLUMN(tensor, delta_json_write_int64, INDEX)
