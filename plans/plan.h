@@ -1,6 +1,9 @@
 // Plan: programs over one state area, and what is needed to build and check them again. Written as JSON (docs/plan-format.md); untrusted when read.
+// Loading, saving and freeing one is in the public header.
 #ifndef DELTA_PLANS_PLAN_H_
 #define DELTA_PLANS_PLAN_H_
+
+#include <delta/plan.h>
 
 #include "onnx/build.h"
 #include "base/text.h"
@@ -65,16 +68,13 @@ typedef struct delta_plan {
   delta_plan_totals_t totals;
 } delta_plan_t;
 
-DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
-void delta_plan_free(delta_plan_t *plan);                                                                    // NULL is fine.
+DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // budget unlimited
 
 // Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
 DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);
 // Reads and checks everything that can be checked without the model: ranges, indices, orders of lists. MALFORMED names the place in the file.
 DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
                                                    delta_plan_t **out_plan);
-DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
-DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_t allocator, delta_plan_t **out_plan);
 
 // The program of a kind and batch, or NULL.
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
