@@ -202,7 +202,7 @@ static delta_status_t check_budget(delta_plan_maker_t *maker) {
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
   DELTA_RETURN_IF_ERROR(delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                                             &totals->budget_bytes));
+                                             maker->device->granule_bytes, &totals->budget_bytes));
   if (totals->arena_bytes <= totals->budget_bytes) return DELTA_OK;
   delta_text_t peak;
   delta_text_init(&peak, maker->allocator);
