@@ -76,7 +76,6 @@ static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 static delta_status_t count_steps(delta_trainer_t *trainer) {
   const delta_trainer_options_t *options = trainer->options;
   int64_t samples = delta_dataset_samples(trainer->data), rest = samples % options->batch;
-  if (samples < 1) return delta_status_make(INVALID_ARGUMENT, "the data has no samples");
   bool drops_last = options->drop_last || delta_session_has_fixed_batch(options->session);
   if (samples < options->batch && drops_last) {
     return delta_status_make(INVALID_ARGUMENT, "the data has %lld samples, less than one batch of %lld: plan with a smaller --batch",
