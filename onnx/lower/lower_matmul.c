@@ -83,7 +83,7 @@ delta_status_t delta_lower_matmul(delta_lower_t *lower) {
   if (column) b = delta_emit_view(&lower->emit, b, &(delta_shape_t){.rank = 2, .dims = {b_shape.dims[0], 1}});
   bool rows = a_shape.rank > 2 && b_shape.rank <= 2;
   delta_tensor_id_t y = rows ? multiply_rows(lower, a, b) : delta_emit_matmul(&lower->emit, a, b, false, false);
-  if (row || column) {
+  if ((row || column) && delta_emit_ok(&lower->emit)) {
     delta_shape_t shape = *delta_emit_shape(&lower->emit, y);
     if (column) shape.rank -= 1;
     if (row && column) {

@@ -34,6 +34,11 @@ static void check_form(delta_lower_t *lower, const delta_shape_t *shape) {
   }
   if (shape->rank < 2)
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; batch and channels are required", shape->rank);
+  for (uint32_t k = INPUT_X; k <= INPUT_VARIANCE && delta_emit_ok(&lower->emit); ++k) {
+    delta_dtype_t dtype = delta_emit_dtype(&lower->emit, delta_lower_required(lower, k));
+    if (!delta_emit_ok(&lower->emit) || delta_dtype_is_float(dtype)) continue;
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "input %u is %s; it must be of a float type", k, delta_dtype_name(dtype));
+  }
   const delta_shape_t channels = {.rank = 1, .dims = {shape->rank >= 2 ? shape->dims[1] : 0}};
   for (uint32_t k = INPUT_SCALE; k <= INPUT_VARIANCE && delta_emit_ok(&lower->emit); ++k) {
     const delta_shape_t *found = delta_emit_shape(&lower->emit, delta_lower_required(lower, k));

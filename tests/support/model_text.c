@@ -166,7 +166,7 @@ static delta_attribute_t take_attribute(delta_model_t *model, cursor_t *cursor) 
     attribute.s = take_word(model, cursor, "'");
     attribute.s_length = strlen(attribute.s);
     cursor->at += 1;
-  } else if (strchr("-+.0123456789", *cursor->at) != NULL) {
+  } else if (strchr("-+.0123456789n", *cursor->at) != NULL) {
     const char *word = take_word(model, cursor, " ");
     attribute.kind = strchr(word, '.') != NULL ? DELTA_ATTRIBUTE_FLOAT : DELTA_ATTRIBUTE_INT;
     attribute.i = strtoll(word, NULL, 10);
