@@ -238,7 +238,8 @@ Test(import_graph, levers_choose_the_form) {
     delta_import_facts_t facts;
     delta_graph_t *graph = import(model, &options, &facts);
     const delta_node_t *dropout = find_node(graph, DELTA_CORE_DROPOUT), *pool = find_node(graph, DELTA_CORE_MAX_POOL);
-    cr_expect_eq(delta_node_output(graph, dropout, 1) != NULL, !on);
+    // Off: a tensor of noise is drawn and kept. On: the data itself is dropped, and the mask drawn again when it is needed.
+    cr_expect_eq(delta_node_input(graph, dropout, 0)->role == DELTA_ROLE_INPUT, on);
     cr_expect_eq(delta_node_output(graph, pool, 1)->dtype, on ? DELTA_DTYPE_UINT8 : DELTA_DTYPE_INT64);
     delta_graph_free(graph);
   }

@@ -31,7 +31,7 @@ static bool full_size(const delta_window_t *window, int32_t d, int64_t size, int
 static bool sizes_are_sane(const delta_window_t *window, int32_t d, const transpose_padding_t *padding, int64_t full, int64_t wanted) {
   const int64_t limit = INT64_MAX / 8;
   return full > -limit && full < limit && wanted < limit && window->pads_begin[d] < limit && window->pads_end[d] < limit &&
-         padding->output_padding[d] < limit && padding->output_shape[d] < limit;
+         padding->output_padding[d] < limit && padding->output_shape[d] >= 0 && padding->output_shape[d] < limit;
 }
 
 // Pads that leave `wanted` of `full` elements; the odd one goes to the end for SAME_UPPER, else to the beginning. What is missing is added at the end.
@@ -60,7 +60,7 @@ static int64_t resolve_dimension(delta_lower_t *lower, delta_window_t *window, i
   if (!delta_emit_ok(&lower->emit)) return 0;
   if (!full_size(window, d, size, padding->output_padding[d], &full) || !delta_int64_mul(size, window->strides[d], &wanted) ||
       !sizes_are_sane(window, d, padding, full, wanted)) {
-    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d of the result is too large", d);
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d of the result has no sensible size", d);
     return 0;
   }
   if (padding->has_output_shape) wanted = padding->output_shape[d];
