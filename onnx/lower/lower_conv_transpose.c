@@ -27,11 +27,10 @@ static bool full_size(const delta_window_t *window, int32_t d, int64_t size, int
          delta_int64_add(*out_full, output_padding, out_full);
 }
 
-// Pads that leave `wanted` of `full` elements; the odd one goes to the end for SAME_UPPER, else to the beginning. What is missing is added at the end.
+// Pads that leave `wanted` (at least 1) of `full` elements; the odd one goes to the end for SAME_UPPER, else to the beginning. What is missing is added at the end.
 static void set_pads(delta_window_t *window, int32_t d, int64_t full, int64_t wanted, bool upper, int64_t *output_padding) {
-  int64_t total = full - wanted;
-  if (total < 0) *output_padding -= total;
-  if (total < 0) total = 0;
+  int64_t total = full > wanted ? full - wanted : 0;
+  if (full < wanted) *output_padding += wanted - full;
   window->pads_begin[d] = upper ? total / 2 : total - total / 2;
   window->pads_end[d] = total - window->pads_begin[d];
 }
@@ -56,10 +55,13 @@ static int64_t resolve_dimension(delta_lower_t *lower, delta_window_t *window, i
   }
   if (padding->has_output_shape) wanted = padding->output_shape[d];
   if (padding->has_output_shape || same) {
+    if (full < 1 || wanted < 1) return 0;
     set_pads(window, d, full, wanted, upper, &padding->output_padding[d]);
     return wanted;
   }
-  return full - window->pads_begin[d] - window->pads_end[d];
+  int64_t size_kept = 0;
+  if (!delta_int64_sub(full, window->pads_begin[d], &size_kept) || !delta_int64_sub(size_kept, window->pads_end[d], &size_kept)) return 0;
+  return size_kept;
 }
 
 // Elements that no window reaches are made by cutting less off the end. What is then left must be shorter than a stride, or a convolution over the

@@ -68,9 +68,10 @@ static bool read_node(delta_lower_t *lower, rnn_node_t *node) {
     (void)delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "%lld steps; 1 to %d can be unrolled", (long long)node->steps, MAX_STEPS);
     return false;
   }
-  if (node->hidden != r.dims[2]) {
+  if (node->hidden != r.dims[2] || node->hidden > INT32_MAX) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "attribute 'hidden_size' is %lld, input 2 is for %lld", (long long)node->hidden,
                            (long long)r.dims[2]);
+    return false;
   }
   check_shapes(lower, node);
   const rnn_form_t *form = node->form;

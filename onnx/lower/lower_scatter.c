@@ -14,7 +14,7 @@ delta_status_t delta_lower_gather_elements(delta_lower_t *lower) {
 static void check_nd_indices(delta_lower_t *lower, const delta_shape_t *data, int32_t batch_dims) {
   const delta_tensor_t *indices = delta_emit_tensor(&lower->emit, delta_lower_required(lower, 1));
   int64_t depth = indices->shape.rank > 0 ? indices->shape.dims[indices->shape.rank - 1] : 0;
-  if (indices->data == NULL || depth > data->rank - batch_dims) return; // the node's inference says what is wrong with the depth
+  if (indices->data == NULL || depth < 1 || depth > data->rank - batch_dims) return; // the node's inference says what is wrong with the depth
   int64_t count = delta_shape_count(&indices->shape);
   for (int64_t k = 0; k < count; ++k) {
     int64_t index = delta_element_load_int64(indices->data, indices->dtype, (size_t)k);
