@@ -38,6 +38,10 @@ typedef struct build {
 
 static void start_emit(build_t *build) {
   delta_emit_init(&build->emit, build->graph);
+  for (size_t n = 0; n < build->graph->nodes.count; ++n) {
+    const uint32_t group = build->graph->nodes.items[n].group;
+    if (group >= build->next_group) build->next_group = group + 1;
+  }
   build->emit.group = build->next_group++;
 }
 
