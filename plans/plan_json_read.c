@@ -25,7 +25,8 @@ delta_status_t delta_plan_read_count(const delta_plan_reader_t *reader, const de
   return DELTA_OK;
 }
 
-static delta_status_t read_integer(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key, int64_t *out_value) {
+static delta_status_t read_integer(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key,
+                                   int64_t *out_value) {
   return delta_json_get_int64(reader->document, object, key, 1 - DELTA_PLAN_INTEGER_LIMIT, DELTA_PLAN_INTEGER_LIMIT - 1, out_value);
 }
 
@@ -36,7 +37,8 @@ static delta_status_t copy_text(const delta_plan_reader_t *reader, const char *t
   return DELTA_OK;
 }
 
-static delta_status_t read_text(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key, const char **out_text) {
+static delta_status_t read_text(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key,
+                                const char **out_text) {
   const char *text = NULL;
   DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, object, key, &text));
   return copy_text(reader, text, out_text);
@@ -141,7 +143,8 @@ static delta_status_t read_import_options(const delta_plan_reader_t *reader, con
   return read_levers(reader, object, &options->levers);
 }
 
-static delta_status_t read_optimizer(const delta_plan_reader_t *reader, const delta_json_value_t *build, delta_optimizer_options_t *optimizer) {
+static delta_status_t read_optimizer(const delta_plan_reader_t *reader, const delta_json_value_t *build,
+                                     delta_optimizer_options_t *optimizer) {
   const delta_json_value_t *object = NULL;
   uint32_t choice;
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, build, "optimizer", &object));
@@ -167,7 +170,8 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   DELTA_RETURN_IF_ERROR(read_integer(reader, object, "ignore_index", &build->ignore_index));
   DELTA_RETURN_IF_ERROR(read_optimizer(reader, object, &build->optimizer));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, "clip_gradient_norm", &build->clip_gradient_norm));
-  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "accumulates", &build->accumulates));
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "accumulate", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &reader->plan->accumulate));
+  build->accumulates = reader->plan->accumulate > 1;
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
   return delta_json_get_bool(reader->document, object, "eager", &build->eager);
@@ -206,10 +210,11 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, root, "totals", &object));
   const delta_json_value_t *budget = delta_json_find(object, "budget_bytes");
   totals->budget_bytes = UINT64_MAX;
-  if (!budget || !delta_json_is_null(budget)) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
+  if (!budget || !delta_json_is_null(budget))
+    DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
 #define READ_BYTES(key, field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, key, &totals->field));
 #define READ_REAL(key, field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, &totals->field));
-  DELTA_TOTALS_BYTES(READ_BYTES)
+  DELTA_TOTALS_INTEGERS(READ_BYTES)
   DELTA_TOTALS_REALS(READ_REAL)
 #undef READ_BYTES
 #undef READ_REAL
@@ -356,7 +361,8 @@ static delta_status_t read_plan(const delta_plan_reader_t *reader, const delta_j
   return read_programs(reader, root);
 }
 
-delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator, delta_plan_t **out_plan) {
+delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
+                                    delta_plan_t **out_plan) {
   delta_json_document_t *document = NULL;
   delta_plan_reader_t reader = {.name = name};
   delta_status_t status = DELTA_OK;

@@ -6,8 +6,8 @@
 
 typedef struct delta_plan_reader {
   const delta_json_document_t *document;
-  const char *name;    // of the file; for messages
-  delta_plan_t *plan;  // under construction
+  const char *name;   // of the file; for messages
+  delta_plan_t *plan; // under construction
 } delta_plan_reader_t;
 
 // A member that is a number of bytes or a count.

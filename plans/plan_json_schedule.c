@@ -32,8 +32,8 @@ static delta_status_t read_item(const delta_plan_reader_t *reader, const delta_j
 }
 
 // A list of indices below `limit`; -1 stands for none where that is allowed.
-static delta_status_t read_indices(const delta_plan_reader_t *reader, const delta_json_value_t *array, const list_place_t *place, bool may_be_none,
-                                   uint32_t limit, uint32_t *out_items) {
+static delta_status_t read_indices(const delta_plan_reader_t *reader, const delta_json_value_t *array, const list_place_t *place,
+                                   bool may_be_none, uint32_t limit, uint32_t *out_items) {
   size_t item = 0;
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value), ++item) {
     int64_t index;
@@ -107,7 +107,8 @@ static delta_status_t check_buffers(const delta_plan_reader_t *reader, uint32_t 
     const delta_buffer_t *buffer = &schedule->buffers[b];
     const bool lives_in_order = buffer->first_step <= buffer->last_step && buffer->last_step < moments;
     const bool takes_over = buffer->inplace_of == DELTA_PROBLEM_NONE || buffer->inplace_of < schedule->buffer_count;
-    const bool lies_inside = buffer->offset_bytes <= schedule->arena_bytes && buffer->size_bytes <= schedule->arena_bytes - buffer->offset_bytes;
+    const bool lies_inside =
+        buffer->offset_bytes <= schedule->arena_bytes && buffer->size_bytes <= schedule->arena_bytes - buffer->offset_bytes;
     if (lives_in_order && takes_over && lies_inside) continue;
     return delta_status_make(MALFORMED, "%s: programs[%u].schedule.buffers: entry %u %s", reader->name, program, b,
                              !lives_in_order ? "does not live from one step to a later one"
@@ -151,11 +152,9 @@ static delta_status_t read_run(const delta_plan_reader_t *reader, const delta_js
   step->lane = DELTA_LANE_COMPUTE;
   step->problem_step = (uint32_t)number;
   place.path = "in";
-  DELTA_RETURN_IF_ERROR(
-      read_index_list(reader, object, &place, true, limit, &schedule->region, &step->inputs, &step->input_count));
+  DELTA_RETURN_IF_ERROR(read_index_list(reader, object, &place, true, limit, &schedule->region, &step->inputs, &step->input_count));
   place.path = "out";
-  DELTA_RETURN_IF_ERROR(
-      read_index_list(reader, object, &place, true, limit, &schedule->region, &step->outputs, &step->output_count));
+  DELTA_RETURN_IF_ERROR(read_index_list(reader, object, &place, true, limit, &schedule->region, &step->outputs, &step->output_count));
   if (!delta_json_find(object, "workspace")) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "workspace", 0, (int64_t)limit - 1, &number));
   step->workspace = (uint32_t)number;

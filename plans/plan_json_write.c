@@ -7,7 +7,8 @@ static void fail(delta_json_writer_t *writer, delta_status_t status) { writer->s
 
 static void write_integer(delta_json_writer_t *writer, const char *key, int64_t value) {
   if (value >= DELTA_PLAN_INTEGER_LIMIT || value <= -DELTA_PLAN_INTEGER_LIMIT) {
-    fail(writer, delta_status_make(UNSUPPORTED, "plan: %s of %lld is more than a plan file can hold", key ? key : "a number", (long long)value));
+    fail(writer,
+         delta_status_make(UNSUPPORTED, "plan: %s of %lld is more than a plan file can hold", key ? key : "a number", (long long)value));
     return;
   }
   delta_json_write_int64(writer, key, value);
@@ -58,7 +59,8 @@ static void write_levers(delta_json_writer_t *writer, uint32_t levers) {
 
 static void write_import_options(delta_json_writer_t *writer, const delta_import_options_t *options) {
   if (options->known_input_count > 0 || options->as_exported) {
-    fail(writer, delta_status_make(UNSUPPORTED, "plan: inputs given at build time and graphs exactly as exported cannot be planned to a file"));
+    fail(writer,
+         delta_status_make(UNSUPPORTED, "plan: inputs given at build time and graphs exactly as exported cannot be planned to a file"));
   }
   write_integer(writer, "batch", options->batch);
   delta_json_begin_array(writer, "dims");
@@ -84,7 +86,8 @@ static void write_optimizer(delta_json_writer_t *writer, const delta_optimizer_o
   delta_json_end_object(writer);
 }
 
-static void write_build(delta_json_writer_t *writer, const delta_build_options_t *build) {
+static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
+  const delta_build_options_t *build = &plan->build;
   delta_json_begin_object(writer, "build");
   write_import_options(writer, &build->import);
   delta_json_write_string(writer, "loss", delta_loss_names.names[build->loss]);
@@ -93,7 +96,7 @@ static void write_build(delta_json_writer_t *writer, const delta_build_options_t
   write_integer(writer, "ignore_index", build->ignore_index);
   write_optimizer(writer, &build->optimizer);
   write_real(writer, "clip_gradient_norm", build->clip_gradient_norm);
-  delta_json_write_bool(writer, "accumulates", build->accumulates);
+  write_integer(writer, "accumulate", plan->accumulate);
   write_texts(writer, "freeze", build->freeze, build->freeze_count);
   write_texts(writer, "train", build->train, build->train_count);
   delta_json_write_bool(writer, "eager", build->eager);
@@ -128,11 +131,11 @@ static void write_state(delta_json_writer_t *writer, const delta_plan_state_t *s
 // One list a field: buffers are many, and alike.
 static void write_buffers(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
   delta_json_begin_object(writer, "buffers");
-#define WRITE_COLUMN(field, write, value)                                                   \
-  delta_json_begin_inline_array(writer, #field);                                            \
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {                                   \
-    write(writer, NULL, value(schedule->buffers[b].field));                                 \
-  }                                                                                         \
+#define WRITE_COLUMN(field, write, value)                   \
+  delta_json_begin_inline_array(writer, #field);            \
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {   \
+    write(writer, NULL, value(schedule->buffers[b].field)); \
+  }                                                         \
   delta_json_end_array(writer);
 #define INDEX(value) ((value) == DELTA_PROBLEM_NONE ? -1 : (int64_t)(value))
   WRITE_COLUMN(tensor, delta_json_write_int64, INDEX)
@@ -200,7 +203,7 @@ static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t 
   }
 #define WRITE_BYTES(key, field) write_bytes(writer, key, totals->field);
 #define WRITE_REAL(key, field)  write_real(writer, key, totals->field);
-  DELTA_TOTALS_BYTES(WRITE_BYTES)
+  DELTA_TOTALS_INTEGERS(WRITE_BYTES)
   DELTA_TOTALS_REALS(WRITE_REAL)
 #undef WRITE_BYTES
 #undef WRITE_REAL
@@ -219,7 +222,7 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "sha256", plan->model_sha256);
   delta_json_end_object(writer);
   delta_json_write_string(writer, "policy", plan->policy);
-  write_build(writer, &plan->build);
+  write_build(writer, plan);
   write_real(writer, "learning_rate", plan->learning_rate);
   write_numerics(writer, &plan->numerics);
   write_totals(writer, &plan->totals);

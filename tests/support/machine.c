@@ -12,10 +12,10 @@ typedef struct machine {
   const delta_problem_t *problem;
   uint32_t *arena; // by unit: the tensor it holds
   uint32_t *host;
-  bool *before;       // [step * step_count + later]: has ended when `later` starts
-  bool *has_run;      // by problem step
-  bool *is_updated;   // by state tensor
-  bool *is_made;      // by tensor
+  bool *before;     // [step * step_count + later]: has ended when `later` starts
+  bool *has_run;    // by problem step
+  bool *is_updated; // by state tensor
+  bool *is_made;    // by tensor
   const char *why;
 } machine_t;
 
@@ -177,9 +177,8 @@ static bool run(machine_t *machine, const delta_schedule_step_t *step) {
   if (machine->has_run[step->problem_step] && !(problem_step->flags & DELTA_STEP_PURE)) return refuse(machine, "an impure step again");
   machine->has_run[step->problem_step] = true;
   if ((problem_step->workspace_bytes > 0) != (step->workspace != DELTA_PROBLEM_NONE)) return refuse(machine, "a workspace too many or few");
-  if (step->workspace != DELTA_PROBLEM_NONE &&
-      (!buffer_exists(machine, step->workspace, DELTA_PROBLEM_NONE) ||
-       machine->schedule->buffers[step->workspace].size_bytes != problem_step->workspace_bytes)) {
+  if (step->workspace != DELTA_PROBLEM_NONE && (!buffer_exists(machine, step->workspace, DELTA_PROBLEM_NONE) ||
+                                                machine->schedule->buffers[step->workspace].size_bytes != problem_step->workspace_bytes)) {
     return refuse(machine, "a wrong workspace");
   }
   if (!read_inputs(machine, step, problem_step) || !write_outputs(machine, step, problem_step)) return false;
@@ -198,11 +197,13 @@ static bool run(machine_t *machine, const delta_schedule_step_t *step) {
 
 static bool copy(machine_t *machine, const delta_schedule_step_t *step) {
   const bool is_out = step->kind == DELTA_STEP_SWAP_OUT;
-  if (step->input_count != is_out || step->output_count != !is_out || step->workspace != DELTA_PROBLEM_NONE) return refuse(machine, "a copy of other than one");
+  if (step->input_count != is_out || step->output_count != !is_out || step->workspace != DELTA_PROBLEM_NONE)
+    return refuse(machine, "a copy of other than one");
   const uint32_t index = is_out ? step->inputs[0] : step->outputs[0];
   if (index >= machine->schedule->buffer_count) return refuse(machine, "a copy of nothing");
   const delta_buffer_t *buffer = &machine->schedule->buffers[index];
-  if (buffer->tensor >= machine->problem->tensor_count || !buffer_exists(machine, index, buffer->tensor)) return refuse(machine, "a copy of no tensor");
+  if (buffer->tensor >= machine->problem->tensor_count || !buffer_exists(machine, index, buffer->tensor))
+    return refuse(machine, "a copy of no tensor");
   if (step->host_offset_bytes % UNIT_BYTES != 0 || step->host_offset_bytes > machine->schedule->host_bytes ||
       buffer->size_bytes > machine->schedule->host_bytes - step->host_offset_bytes) {
     return refuse(machine, "a copy beyond the host bytes");
@@ -212,7 +213,8 @@ static bool copy(machine_t *machine, const delta_schedule_step_t *step) {
     fill(machine->host, step->host_offset_bytes, buffer->size_bytes, buffer->tensor);
     return true;
   }
-  if (!holds(machine->host, step->host_offset_bytes, buffer->size_bytes, buffer->tensor)) return refuse(machine, "a copy in of what is not there");
+  if (!holds(machine->host, step->host_offset_bytes, buffer->size_bytes, buffer->tensor))
+    return refuse(machine, "a copy in of what is not there");
   fill(machine->arena, buffer->offset_bytes, buffer->size_bytes, buffer->tensor);
   return true;
 }

@@ -197,7 +197,8 @@ static uint32_t new_buffer(schedule_maker_t *maker, uint32_t tensor, size_t size
   return schedule->buffer_count++;
 }
 
-static delta_schedule_step_t *new_step(schedule_maker_t *maker, delta_step_kind_t kind, delta_lane_t lane, uint32_t inputs, uint32_t outputs) {
+static delta_schedule_step_t *new_step(schedule_maker_t *maker, delta_step_kind_t kind, delta_lane_t lane, uint32_t inputs,
+                                       uint32_t outputs) {
   delta_schedule_t *schedule = maker->schedule;
   if (schedule->step_count == MOST_SCHEDULE_STEPS) abort();
   delta_schedule_step_t *step = &schedule->steps[schedule->step_count++];
@@ -229,8 +230,7 @@ static void make_resident(schedule_maker_t *maker, uint32_t tensor) {
 static void run_step(schedule_maker_t *maker, uint32_t index) {
   const delta_problem_step_t *problem_step = &maker->problem->steps[index];
   for (uint32_t k = 0; k < problem_step->input_count; ++k) make_resident(maker, problem_step->inputs[k]);
-  delta_schedule_step_t *step =
-      new_step(maker, DELTA_STEP_RUN, DELTA_LANE_COMPUTE, problem_step->input_count, problem_step->output_count);
+  delta_schedule_step_t *step = new_step(maker, DELTA_STEP_RUN, DELTA_LANE_COMPUTE, problem_step->input_count, problem_step->output_count);
   step->problem_step = index;
   for (uint32_t k = 0; k < problem_step->input_count; ++k) step->inputs[k] = maker->buffer_of[problem_step->inputs[k]];
   if (problem_step->workspace_bytes > 0) step->workspace = new_buffer(maker, DELTA_PROBLEM_NONE, problem_step->workspace_bytes);
@@ -317,9 +317,11 @@ static void take_pairs(const delta_problem_t *problem, delta_schedule_t *schedul
   for (uint32_t p = 0; p < problem_step->inplace_count; ++p) {
     for (uint32_t i = 0; i < step->input_count; ++i) {
       for (uint32_t o = 0; o < step->output_count; ++o) {
-        if (problem_step->inputs[i] != problem_step->inplace[p].input || problem_step->outputs[o] != problem_step->inplace[p].output) continue;
+        if (problem_step->inputs[i] != problem_step->inplace[p].input || problem_step->outputs[o] != problem_step->inplace[p].output)
+          continue;
         const uint32_t input = step->inputs[i], output = step->outputs[o];
-        if (is_taken[input] || schedule->buffers[input].last_step != s || schedule->buffers[output].inplace_of != DELTA_PROBLEM_NONE) continue;
+        if (is_taken[input] || schedule->buffers[input].last_step != s || schedule->buffers[output].inplace_of != DELTA_PROBLEM_NONE)
+          continue;
         schedule->buffers[output].inplace_of = input;
         is_taken[input] = true;
       }
