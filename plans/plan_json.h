@@ -25,13 +25,14 @@ extern const delta_name_table_t delta_dtype_names, delta_loss_names, delta_optim
   X("peak_bytes", peak_bytes) X("arena_bytes", arena_bytes) X("host_bytes", host_bytes) X("swapped_bytes", swapped_bytes)
 #define DELTA_SCHEDULE_COUNTS(X) X("peak_step", peak_step) X("swapped_tensors", swapped_tensors) X("recomputed_nodes", recomputed_nodes)
 #define DELTA_SCHEDULE_REALS(X)  X("step_seconds", step_seconds) X("recompute_seconds", recompute_seconds) X("stall_seconds", stall_seconds)
-#define DELTA_TOTALS_BYTES(X)                                                                               \
-  X("arena_bytes", arena_bytes)                                                                             \
-  X("peak_bytes", peak_bytes) X("state_bytes", state_bytes) X("unlimited_peak_bytes", unlimited_peak_bytes) \
-      X("eager_peak_bytes", eager_peak_bytes) X("minimum_budget_bytes", minimum_budget_bytes)
-#define DELTA_TOTALS_REALS(X)                                                                       \
-  X("step_seconds", step_seconds)                                                                   \
-  X("unlimited_step_seconds", unlimited_step_seconds) X("lower_bound_seconds", lower_bound_seconds) \
-      X("planning_seconds", planning_seconds) X("profiling_seconds", profiling_seconds)
+#define DELTA_TOTALS_BYTES(X)                                                                                           \
+  X("arena_bytes", arena_bytes)                                                                                         \
+  X("peak_bytes", peak_bytes)                                                                                           \
+  X("state_bytes", state_bytes) X("unlimited_peak_bytes", unlimited_peak_bytes) X("eager_peak_bytes", eager_peak_bytes) \
+      X("minimum_budget_bytes", minimum_budget_bytes)
+#define DELTA_TOTALS_REALS(X)                         \
+  X("step_seconds", step_seconds)                     \
+  X("unlimited_step_seconds", unlimited_step_seconds) \
+  X("lower_bound_seconds", lower_bound_seconds) X("planning_seconds", planning_seconds) X("profiling_seconds", profiling_seconds)
 
 #endif // DELTA_PLANS_PLAN_JSON_H_
