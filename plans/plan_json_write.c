@@ -79,7 +79,7 @@ static void write_import_options(delta_json_writer_t *writer, const delta_import
 static void write_optimizer(delta_json_writer_t *writer, const delta_optimizer_options_t *optimizer) {
   delta_json_begin_object(writer, "optimizer");
   delta_json_write_string(writer, "kind", delta_optimizer_names.names[optimizer->kind]);
-#define WRITE_REAL(key, field) write_real(writer, key, optimizer->field);
+#define WRITE_REAL(field) write_real(writer, #field, optimizer->field);
   DELTA_OPTIMIZER_REALS(WRITE_REAL)
 #undef WRITE_REAL
   delta_json_write_bool(writer, "nesterov", optimizer->nesterov);
@@ -168,9 +168,9 @@ static void write_step(delta_json_writer_t *writer, const delta_schedule_step_t 
 
 static void write_schedule(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
   delta_json_begin_object(writer, "schedule");
-#define WRITE_BYTES(key, field) write_bytes(writer, key, schedule->field);
-#define WRITE_COUNT(key, field) delta_json_write_int64(writer, key, schedule->field);
-#define WRITE_REAL(key, field)  write_real(writer, key, schedule->field);
+#define WRITE_BYTES(field) write_bytes(writer, #field, schedule->field);
+#define WRITE_COUNT(field) delta_json_write_int64(writer, #field, schedule->field);
+#define WRITE_REAL(field)  write_real(writer, #field, schedule->field);
   DELTA_SCHEDULE_BYTES(WRITE_BYTES)
   DELTA_SCHEDULE_COUNTS(WRITE_COUNT)
   DELTA_SCHEDULE_REALS(WRITE_REAL)
@@ -200,8 +200,8 @@ static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t 
   } else {
     write_bytes(writer, "budget_bytes", totals->budget_bytes);
   }
-#define WRITE_BYTES(key, field) write_bytes(writer, key, totals->field);
-#define WRITE_REAL(key, field)  write_real(writer, key, totals->field);
+#define WRITE_BYTES(field) write_bytes(writer, #field, totals->field);
+#define WRITE_REAL(field)  write_real(writer, #field, totals->field);
   DELTA_TOTALS_BYTES(WRITE_BYTES)
   DELTA_TOTALS_REALS(WRITE_REAL)
 #undef WRITE_BYTES
