@@ -1,4 +1,5 @@
-// GELU by the error function: 0.5 * x * (1 + erf(x / sqrt 2)), its factors in any order.
+// GELU by the error function: 0.5 * x * (1 + erf(x / sqrt 2)), its factors in any order. Layer normalization written out: mean, difference, square, mean,
+// epsilon, root, quotient, scale and shift.
 #include "onnx/eager.h"
 
 // Who reads each tensor: the node when it is one, DELTA_NODE_NONE when there are none or several.
@@ -96,12 +97,51 @@ static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
   }
 }
 
+// The producer of a tensor if it is a mean over dimensions.
+static delta_node_t *mean_before(const delta_readers_t *readers, delta_tensor_id_t tensor) {
+  delta_node_t *node = producer_of(readers, tensor);
+  if (!node || node->op != DELTA_CORE_REDUCE || node->input_count != 1 || node->output_count != 1) return NULL;
+  return ((const delta_reduce_attrs_t *)node->attrs)->kinds[0] == DELTA_REDUCE_MEAN ? node : NULL;
+}
+
+// The producer of a tensor if it is one instruction over `inputs` inputs.
+static delta_node_t *instruction_before(const delta_readers_t *readers, delta_tensor_id_t tensor, delta_expr_op_t op, uint32_t inputs) {
+  delta_node_t *node = producer_of(readers, tensor);
+  return node && is_instruction(expression_of(node, inputs), op) ? node : NULL;
+}
+
+// The only reader of a node's output if it is one instruction over two inputs.
+static delta_node_t *instruction_after(const delta_readers_t *readers, const delta_node_t *node, delta_expr_op_t op) {
+  delta_node_t *reader = node ? only_reader(readers, node->outputs[0]) : NULL;
+  return reader && is_instruction(expression_of(reader, 2), op) ? reader : NULL;
+}
+
+// Gives the nodes of a layer normalization around the root of its variance the root's group.
+static void recognise_layer_norm(const delta_readers_t *readers, delta_node_t *root) {
+  delta_node_t *with_epsilon = instruction_before(readers, root->inputs[0], DELTA_EXPR_ADD, 1);
+  delta_node_t *variance = with_epsilon ? mean_before(readers, with_epsilon->inputs[0]) : NULL;
+  delta_node_t *square = variance ? producer_of(readers, variance->inputs[0]) : NULL;
+  if (!square || !expression_of(square, 1)) return;
+  delta_node_t *difference = instruction_before(readers, square->inputs[0], DELTA_EXPR_SUB, 2);
+  delta_node_t *mean = difference ? mean_before(readers, difference->inputs[1]) : NULL;
+  delta_node_t *quotient = instruction_after(readers, root, DELTA_EXPR_DIV);
+  delta_node_t *centred = quotient ? instruction_before(readers, quotient->inputs[0], DELTA_EXPR_SUB, 2) : NULL;
+  if (!mean || !centred || !delta_tensor_same(mean->inputs[0], difference->inputs[0])) return;
+  delta_node_t *scaled = instruction_after(readers, quotient, DELTA_EXPR_MUL);
+  delta_node_t *shifted = instruction_after(readers, scaled, DELTA_EXPR_ADD);
+  delta_node_t *parts[] = {mean, difference, centred, square, variance, with_epsilon, quotient, scaled, shifted};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+    if (parts[i]) parts[i]->group = root->group;
+  }
+}
+
 delta_status_t delta_eager_recognise(delta_graph_t *graph) {
   delta_readers_t readers;
   DELTA_RETURN_IF_ERROR(find_readers(graph, &readers));
   for (size_t n = 0; n < graph->nodes.count; ++n) {
     delta_node_t *node = &graph->nodes.items[n];
     if (is_instruction(expression_of(node, 1), DELTA_EXPR_ERF)) recognise_gelu(&readers, node);
+    if (is_instruction(expression_of(node, 1), DELTA_EXPR_SQRT)) recognise_layer_norm(&readers, node);
   }
   delta_release(graph->allocator, readers.only);
   return DELTA_OK;

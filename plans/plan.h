@@ -6,6 +6,8 @@
 #include <delta/plan.h>
 
 #include "onnx/build.h"
+#include <delta/plan.h>
+
 #include "base/text.h"
 #include "plans/schedule.h"
 
@@ -39,8 +41,7 @@ typedef struct delta_plan_numerics {
 
 typedef struct delta_plan_totals {
   uint64_t node_count; // of the train program's graph
-  int64_t trainable_parameters;
-  uint32_t trainable_tensors;
+  uint64_t trainable_parameters, trainable_tensors;
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
   uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers
@@ -50,7 +51,7 @@ typedef struct delta_plan_totals {
   uint64_t memory_bytes[DELTA_CLASS_COUNT]; // of the train program, at its peak
 } delta_plan_totals_t;
 
-typedef struct delta_plan {
+struct delta_plan {
   delta_allocator_t allocator;
   delta_region_t region;  // Owns strings and lists.
   const char *model_file; // file name without folder: looked for beside the plan
@@ -66,9 +67,9 @@ typedef struct delta_plan {
   delta_plan_program_t *programs;
   uint32_t program_count;
   delta_plan_totals_t totals;
-} delta_plan_t;
+};
 
-DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // budget unlimited
+DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
 
 // Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
 DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);

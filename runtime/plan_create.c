@@ -22,13 +22,6 @@ typedef struct delta_plan_maker {
   uint64_t minimum_bytes; // arena that every program fits in, states included
 } delta_plan_maker_t;
 
-static delta_status_t create_empty_plan(delta_allocator_t allocator, delta_plan_t **out_plan) {
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_plan));
-  (*out_plan)->allocator = allocator;
-  delta_region_init(&(*out_plan)->region, allocator);
-  return DELTA_OK;
-}
-
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
@@ -102,7 +95,7 @@ static delta_status_t plan_programs(delta_plan_maker_t *maker) {
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
   totals->node_count = maker->parts[0].graph->nodes.count;
-  totals->trainable_parameters = maker->parts[0].facts.trainable_parameters;
+  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
   totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
   maker->minimum_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
@@ -291,7 +284,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, create_empty_plan(allocator, &maker.plan), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);

@@ -131,7 +131,8 @@ Test(build, notes_globs_that_match_only_what_cannot_train) {
   delta_model_free(model);
 }
 
-static const char *const all_models[] = {"models/mlp/model.onnx", "models/cnn/model.onnx", "models/dropout_mlp/model.onnx"};
+static const char *const all_models[] = {"models/mlp/model.onnx",  "models/cnn/model.onnx",  "models/dropout_mlp/model.onnx",
+                                         "models/bert/model.onnx", "models/lstm/model.onnx", "models/unet/model.onnx"};
 
 Test(build, programs_share_one_list_of_states) {
   for (size_t m = 0; m < sizeof all_models / sizeof all_models[0]; ++m) {
@@ -395,6 +396,39 @@ Test(build, ranges_of_ids) {
     cr_assert(minimum == 0 && maximum == maxima[k], "input %d: [%lld, %lld)", k, (long long)minimum, (long long)maximum);
   }
   delta_graph_free(graph);
+}
+
+static bool has_instruction(const delta_node_t *node, delta_expr_op_t op) {
+  if (node->op != DELTA_CORE_POINTWISE || node->phase != DELTA_PHASE_FORWARD) return false;
+  const delta_expr_t *expr = &((const delta_pointwise_attrs_t *)node->attrs)->expr;
+  for (uint16_t i = 0; i < expr->instr_count; ++i) {
+    if (expr->instrs[i].op == op) return true;
+  }
+  return false;
+}
+
+// bert is exported with GELU and layer normalization written out. For an eager framework each is one operator: what the error function and the root of
+// the variance give is not stored.
+Test(build, eager_operators_are_recognised) {
+  delta_model_t *model = load("models/bert/model.onnx");
+  delta_build_options_t options = training_options(4);
+  options.eager = true;
+  delta_build_facts_t facts;
+  delta_graph_t *graph = build(model, &options, DELTA_PROGRAM_TRAIN, &facts);
+  int gelus = 0, norms = 0;
+  for (size_t n = 0; n < graph->nodes.count; ++n) {
+    const delta_node_t *node = &graph->nodes.items[n];
+    if (has_instruction(node, DELTA_EXPR_ERF)) {
+      cr_assert(has_instruction(node, DELTA_EXPR_MUL) && node->input_count == 1, "'%s' stores a part of GELU", node->name);
+      gelus++;
+    }
+    if (has_instruction(node, DELTA_EXPR_SQRT)) norms++;
+    const bool part = has_instruction(node, DELTA_EXPR_DIV) && has_instruction(node, DELTA_EXPR_SUB);
+    cr_assert(!part || has_instruction(node, DELTA_EXPR_ADD), "'%s' stores a part of a layer normalization", node->name);
+  }
+  cr_assert(gelus == 2 && norms == 5, "%d, %d", gelus, norms);
+  delta_graph_free(graph);
+  delta_model_free(model);
 }
 
 // Every allocation fails once, and once from then on; nothing leaks, and the status says why.

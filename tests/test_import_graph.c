@@ -174,6 +174,28 @@ Test(import_graph, unknown_attributes_are_noted_once_a_node) {
   delta_model_free(model);
 }
 
+// A mask of known parts: its parts are known, what they broadcast to is left to the operators that read it.
+Test(import_graph, large_broadcasts_are_not_stored) {
+  static const struct {
+    const char *model;
+    bool stored;
+  } cases[] = {
+      {"init r int64 [64,1] 1; init c int64 [1,64] 2; node Less r c -> m; output m", true},
+      {"init r int64 [2048,1] 1; init c int64 [1,2048] 2; node Less r c -> m; output m", false},
+      {"init x int64 [1,2048] 1; init s int64 [2] 2048 2048; node Expand x s -> m; output m", false},
+      {"init s int64 [2] 2048 2048; node ConstantOfShape s -> m; output m", false},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    delta_model_t *model = delta_test_model_of(cases[k].model);
+    const delta_import_options_t options = {.training = true};
+    delta_import_facts_t facts;
+    delta_graph_t *graph = import(model, &options, &facts);
+    cr_expect_eq(delta_graph_tensor(graph, graph->outputs.items[0].tensor)->data != NULL, cases[k].stored, "%s", cases[k].model);
+    delta_graph_free(graph);
+    delta_model_free(model);
+  }
+}
+
 // ---- Programs and levers
 
 #define DROPOUT_NET                                                                                                         \
@@ -216,7 +238,8 @@ Test(import_graph, levers_choose_the_form) {
     delta_import_facts_t facts;
     delta_graph_t *graph = import(model, &options, &facts);
     const delta_node_t *dropout = find_node(graph, DELTA_CORE_DROPOUT), *pool = find_node(graph, DELTA_CORE_MAX_POOL);
-    cr_expect_eq(delta_node_output(graph, dropout, 1) != NULL, !on);
+    // Off: a tensor of noise is drawn and kept. On: the data itself is dropped, and the mask drawn again when it is needed.
+    cr_expect_eq(delta_node_input(graph, dropout, 0)->role == DELTA_ROLE_INPUT, on);
     cr_expect_eq(delta_node_output(graph, pool, 1)->dtype, on ? DELTA_DTYPE_UINT8 : DELTA_DTYPE_INT64);
     delta_graph_free(graph);
   }

@@ -69,6 +69,9 @@ static const op_case_t op_cases[] = {
     {"gelu by tanh", "opset 20; init x float32 [1] 1; node Gelu x -> y : approximate='tanh'; output y", "float32 [1] 0.841192"},
     {"gelu by guess", "opset 20; init x float32 [1] 1; node Gelu x -> y : approximate='guess'; output y", "error: 'none', 'tanh'"},
     {"gelu before its opset", "opset 19; init x float32 [1] 1; node Gelu x -> y; output y", "error: supported from opset 20"},
+    {"layer normalization before its opset",
+     "opset 14; init x float32 [1,2] 1 3; init s float32 [2] 1; node LayerNormalization x s -> y : epsilon=0.0; output y",
+     "float32 [1,2] -1 1"},
     {"prelu", X6 "init s float32 [3] 2; node PRelu x s -> y; output y", "float32 [2,3] -4 -2 0 1 2 3"},
     {"prelu with too large a slope", "init x float32 [3] 1; init s float32 [2,3] 2; node PRelu x s -> y; output y", "error: slope"},
 

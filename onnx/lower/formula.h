@@ -13,29 +13,15 @@ typedef struct delta_formula {
 } delta_formula_t;
 
 // A formula over at most DELTA_EXPR_MAX_INPUTS tensors, none of them NONE unless an error is held.
-static inline void delta_formula_init(delta_formula_t *formula, delta_emit_t *emit, const delta_tensor_id_t *inputs, uint32_t count) {
-  delta_dtype_t types[DELTA_EXPR_MAX_INPUTS];
-  formula->emit = emit;
-  formula->input_count = count;
-  for (uint32_t k = 0; k < count; ++k) {
-    formula->inputs[k] = inputs[k];
-    types[k] = delta_emit_dtype(emit, inputs[k]);
-  }
-  delta_expr_builder_init(&formula->builder, delta_expr_compute_type(types, count));
-}
-
+void delta_formula_init(delta_formula_t *formula, delta_emit_t *emit, const delta_tensor_id_t *inputs, uint32_t count);
 // The step itself: `value` as a tensor of type `dtype`.
-static inline delta_tensor_id_t delta_formula_emit(delta_formula_t *formula, uint16_t value, delta_dtype_t dtype) {
-  delta_expr_output(&formula->builder, value);
-  return delta_emit_expr(formula->emit, &formula->builder, dtype, formula->inputs, formula->input_count);
-}
-
+delta_tensor_id_t delta_formula_emit(delta_formula_t *formula, uint16_t value, delta_dtype_t dtype);
 // The value summed (or otherwise reduced) over the axes of the mask, keeping the rank.
-static inline delta_tensor_id_t delta_formula_reduce(delta_formula_t *formula, delta_reduce_kind_t kind, uint16_t value,
-                                                     delta_dtype_t dtype, uint32_t axes) {
-  delta_expr_output(&formula->builder, value);
-  return delta_emit_reduce_expr(formula->emit, kind, &formula->builder, dtype, formula->inputs, formula->input_count, axes);
-}
+delta_tensor_id_t delta_formula_reduce(delta_formula_t *formula, delta_reduce_kind_t kind, uint16_t value, delta_dtype_t dtype,
+                                       uint32_t axes);
+
+// The numbers 0 to count - 1 as [count, 1, ...] with `after` dimensions of 1: what a formula compares positions along an axis with.
+delta_tensor_id_t delta_formula_positions(delta_emit_t *emit, int64_t count, int32_t after);
 
 static inline uint16_t delta_formula_input(delta_formula_t *formula, uint16_t k) { return delta_expr_input(&formula->builder, k); }
 static inline uint16_t delta_formula_real(delta_formula_t *formula, double value) { return delta_expr_real(&formula->builder, value); }

@@ -27,6 +27,13 @@ static bool full_size(const delta_window_t *window, int32_t d, int64_t size, int
          delta_int64_add(*out_full, output_padding, out_full);
 }
 
+// Whether all sizes of one dimension are small enough for their sums to stay in range.
+static bool sizes_are_sane(const delta_window_t *window, int32_t d, const transpose_padding_t *padding, int64_t full, int64_t wanted) {
+  const int64_t limit = INT64_MAX / 8;
+  return full > -limit && full < limit && wanted < limit && window->pads_begin[d] < limit && window->pads_end[d] < limit &&
+         padding->output_padding[d] < limit && padding->output_shape[d] >= 0 && padding->output_shape[d] < limit;
+}
+
 // Pads that leave `wanted` of `full` elements; the odd one goes to the end for SAME_UPPER, else to the beginning. What is missing is added at the end.
 static void set_pads(delta_window_t *window, int32_t d, int64_t full, int64_t wanted, bool upper, int64_t *output_padding) {
   int64_t total = full - wanted;
@@ -50,8 +57,10 @@ static int64_t resolve_dimension(delta_lower_t *lower, delta_window_t *window, i
   bool upper = false, same = false;
   int64_t full = 0, wanted = 0;
   read_auto_pad(lower, &upper, &same);
-  if (!full_size(window, d, size, padding->output_padding[d], &full) || !delta_int64_mul(size, window->strides[d], &wanted)) {
-    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d of the result is too large", d);
+  if (!delta_emit_ok(&lower->emit)) return 0;
+  if (!full_size(window, d, size, padding->output_padding[d], &full) || !delta_int64_mul(size, window->strides[d], &wanted) ||
+      !sizes_are_sane(window, d, padding, full, wanted)) {
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d of the result has no sensible size", d);
     return 0;
   }
   if (padding->has_output_shape) wanted = padding->output_shape[d];
@@ -107,7 +116,6 @@ delta_status_t delta_lower_conv_transpose(delta_lower_t *lower) {
   if (!delta_lower_window_lists(lower, &shape, weight.dims + 2, &attrs.window)) return DELTA_OK;
   resolve_sizes(lower, &shape, &attrs);
   const delta_tensor_id_t inputs[3] = {x, w, bias};
-  lower->outputs[0] =
-      delta_emit_one(&lower->emit, DELTA_CORE_CONV_DATA, &attrs, sizeof attrs, inputs, delta_tensor_is_none(bias) ? 2 : 3);
+  lower->outputs[0] = delta_emit_one(&lower->emit, DELTA_CORE_CONV_DATA, &attrs, sizeof attrs, inputs, delta_tensor_is_none(bias) ? 2 : 3);
   return DELTA_OK;
 }

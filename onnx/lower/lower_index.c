@@ -4,18 +4,6 @@
 #include "onnx/lower/formula.h"
 #include "onnx/lower/lower.h"
 
-// The numbers 0 to count - 1 as [count, 1, ...] with `after` dimensions of 1, to broadcast along one axis.
-static delta_tensor_id_t emit_positions(delta_lower_t *lower, int64_t count, int32_t after) {
-  if (!delta_emit_ok(&lower->emit)) return DELTA_TENSOR_NONE;
-  int64_t *positions = NULL;
-  delta_status_t status = DELTA_REGION_ALLOCATE(&lower->emit.graph->region, (size_t)count, &positions);
-  if (status) return delta_emit_fail(&lower->emit, status);
-  for (int64_t k = 0; k < count; ++k) positions[k] = k;
-  delta_shape_t shape = {.rank = 1 + after, .dims = {count}};
-  for (int32_t d = 1; d <= after; ++d) shape.dims[d] = 1;
-  return delta_emit_constant(&lower->emit, DELTA_DTYPE_INT64, &shape, positions);
-}
-
 // A number that must be known: a tensor of one element.
 static int64_t known_int(delta_lower_t *lower, uint32_t input) {
   int64_t value = 0;
@@ -92,7 +80,7 @@ delta_status_t delta_lower_eye_like(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; it must be a matrix", shape.rank);
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  const delta_tensor_id_t inputs[2] = {emit_positions(lower, shape.dims[0], 1), emit_positions(lower, shape.dims[1], 0)};
+  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1), delta_formula_positions(&lower->emit, shape.dims[1], 0)};
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 2);
   uint16_t wanted = delta_formula_add(&f, delta_formula_input(&f, 0), delta_expr_integer(&f.builder, k));
@@ -125,7 +113,7 @@ delta_status_t delta_lower_one_hot(delta_lower_t *lower) {
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
   const delta_tensor_id_t inputs[4] = {delta_emit_view(&lower->emit, indices, &shape),
-                                       emit_positions(lower, (int64_t)depth, shape.rank - 1 - axis),
+                                       delta_formula_positions(&lower->emit, (int64_t)depth, shape.rank - 1 - axis),
                                        delta_emit_range(&lower->emit, values, 0, 0, 1), delta_emit_range(&lower->emit, values, 0, 1, 2)};
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 4);

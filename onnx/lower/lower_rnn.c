@@ -34,9 +34,8 @@ static void expect_shape(delta_lower_t *lower, uint32_t input, const delta_shape
 
 static void check_shapes(delta_lower_t *lower, const rnn_node_t *node) {
   const int64_t directions = node->directions, width = node->form->gates * node->hidden;
-  const delta_shape_t state = {.rank = 3,
-                               .dims = {node->batch_first ? node->batch : directions, node->batch_first ? directions : node->batch,
-                                        node->hidden}};
+  const delta_shape_t state = {
+      .rank = 3, .dims = {node->batch_first ? node->batch : directions, node->batch_first ? directions : node->batch, node->hidden}};
   expect_shape(lower, INPUT_W, &(delta_shape_t){.rank = 3, .dims = {directions, width, node->inputs}});
   expect_shape(lower, INPUT_R, &(delta_shape_t){.rank = 3, .dims = {directions, width, node->hidden}});
   expect_shape(lower, INPUT_B, &(delta_shape_t){.rank = 2, .dims = {directions, 2 * width}});
@@ -68,9 +67,10 @@ static bool read_node(delta_lower_t *lower, rnn_node_t *node) {
     (void)delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "%lld steps; 1 to %d can be unrolled", (long long)node->steps, MAX_STEPS);
     return false;
   }
-  if (node->hidden != r.dims[2]) {
+  if (node->hidden != r.dims[2] || node->hidden > INT32_MAX) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "attribute 'hidden_size' is %lld, input 2 is for %lld", (long long)node->hidden,
                            (long long)r.dims[2]);
+    return false;
   }
   check_shapes(lower, node);
   const rnn_form_t *form = node->form;
@@ -111,7 +111,8 @@ static delta_tensor_id_t read_lengths(delta_lower_t *lower, const rnn_node_t *no
   return delta_emit_view(&lower->emit, id, &(delta_shape_t){.rank = 2, .dims = {node->batch, 1}});
 }
 
-static delta_status_t run_direction(delta_lower_t *lower, const rnn_node_t *node, delta_tensor_id_t x, int64_t direction, delta_rnn_t *rnn) {
+static delta_status_t run_direction(delta_lower_t *lower, const rnn_node_t *node, delta_tensor_id_t x, int64_t direction,
+                                    delta_rnn_t *rnn) {
   const rnn_form_t *form = node->form;
   const int64_t width = form->gates * node->hidden, bias_sizes[2] = {width, width};
   delta_tensor_id_t biases[2] = {DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};

@@ -14,14 +14,16 @@ delta_status_t delta_lower_gather_elements(delta_lower_t *lower) {
 static void check_nd_indices(delta_lower_t *lower, const delta_shape_t *data, int32_t batch_dims) {
   const delta_tensor_t *indices = delta_emit_tensor(&lower->emit, delta_lower_required(lower, 1));
   int64_t depth = indices->shape.rank > 0 ? indices->shape.dims[indices->shape.rank - 1] : 0;
-  if (indices->data == NULL || depth > data->rank - batch_dims) return; // the node's inference says what is wrong with the depth
+  if (indices->data == NULL || depth < 1 || depth > data->rank - batch_dims)
+    return; // the node's inference says what is wrong with the depth
   int64_t count = delta_shape_count(&indices->shape);
   for (int64_t k = 0; k < count; ++k) {
     int64_t index = delta_element_load_int64(indices->data, indices->dtype, (size_t)k);
     int64_t size = data->dims[batch_dims + k % depth];
     if (index >= -size && index < size) continue;
-    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "index %lld in input 1 ('%.100s') is outside dimension %lld of the data, which is %lld",
-                           (long long)index, indices->name, (long long)(batch_dims + k % depth), (long long)size);
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED,
+                           "index %lld in input 1 ('%.100s') is outside dimension %lld of the data, which is %lld", (long long)index,
+                           indices->name, (long long)(batch_dims + k % depth), (long long)size);
     return;
   }
 }
@@ -64,8 +66,8 @@ delta_status_t delta_lower_scatter_nd(delta_lower_t *lower) {
 // ScatterElements, and Scatter, its first name.
 delta_status_t delta_lower_scatter_elements(delta_lower_t *lower) {
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, delta_lower_required(lower, 0));
-  const delta_scatter_attrs_t attrs = {
-      .axis = delta_lower_axis(lower, "attribute 'axis'", delta_lower_int(lower, "axis", 0), shape.rank), .kind = scatter_kind(lower)};
+  const delta_scatter_attrs_t attrs = {.axis = delta_lower_axis(lower, "attribute 'axis'", delta_lower_int(lower, "axis", 0), shape.rank),
+                                       .kind = scatter_kind(lower)};
   if (delta_emit_ok(&lower->emit)) delta_lower_check_indices(lower, 1, shape.dims[attrs.axis]);
   return emit_scatter(lower, DELTA_CORE_SCATTER_ELEMENTS, &attrs);
 }

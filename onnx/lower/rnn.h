@@ -2,15 +2,15 @@
 #ifndef DELTA_ONNX_LOWER_RNN_H_
 #define DELTA_ONNX_LOWER_RNN_H_
 
+#include "onnx/lower/activation.h"
 #include "onnx/lower/formula.h"
-#include "onnx/lower/lower.h"
 
 enum { DELTA_RNN_MAX_GATES = 4, DELTA_RNN_MAX_ACTIVATIONS = 3 };
 
 // An activation with its parameters, as a node states them.
 typedef struct delta_rnn_activation {
-  uint16_t (*build)(delta_formula_t *f, uint16_t x, double alpha, double beta);
-  double alpha, beta;
+  const delta_activation_t *function;
+  double parameters[DELTA_ACTIVATION_PARAMETERS]; // alpha, beta
 } delta_rnn_activation_t;
 
 // Reads activations, activation_alpha and activation_beta of all directions: per_direction of each, named by `defaults` where the node names none.

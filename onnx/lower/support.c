@@ -79,15 +79,16 @@ cleanup:
   return status;
 }
 
-// The row for a node; *out_since tells from which opset on the operator would be known.
+// The row for a node, or NULL; *out_since then tells from which opset on the operator is supported, 0 for never.
 static const delta_op_info_t *find_row(const delta_model_node_t *node, int32_t *out_since) {
   const delta_op_info_t *row = delta_op_find(node->domain, node->op_type);
   *out_since = 0;
+  // A row of another domain (op_table.c) has that domain's versions, which the node does not state.
   if (row == NULL || strcmp(row->domain, node->domain) != 0 || node->opset >= row->since) return row;
-  // Optimizers put operators into the default domain before ONNX had them there (LayerNormalization).
-  const delta_op_info_t *other = node->domain[0] == '\0' ? delta_op_find("com.microsoft", node->op_type) : NULL;
-  if (other == NULL) *out_since = row->since;
-  return other;
+  // Optimizers of training graphs put this one into the default domain before ONNX had it there.
+  if (node->domain[0] == '\0' && strcmp(node->op_type, "LayerNormalization") == 0) return delta_op_find("com.microsoft", node->op_type);
+  *out_since = row->since;
+  return NULL;
 }
 
 static bool count_is_legal(uint32_t count, int32_t least, int32_t most) {

@@ -99,7 +99,13 @@ delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_
   if (out_offer->refusal) return DELTA_OK;
   // The workspace is known only once the kernel is made: a library's primitive states its own.
   delta_kernel_t *kernel = NULL;
-  DELTA_RETURN_IF_ERROR(delta_cpu_kernel_prepare(device, graph, node_id, rank, &kernel));
+  delta_status_t status = delta_cpu_kernel_prepare(device, graph, node_id, rank, &kernel);
+  if (status && delta_status_code(status) == DELTA_STATUS_UNSUPPORTED) {
+    delta_status_free(status);
+    out_offer->refusal = "its library has no implementation for these shapes";
+    return DELTA_OK;
+  }
+  if (status) return status;
   out_offer->workspace_bytes = kernel->workspace_bytes;
   delta_cpu_kernel_destroy(kernel);
   return DELTA_OK;

@@ -40,8 +40,8 @@ double delta_test_dot(const delta_test_tensor_t *a, const delta_test_tensor_t *b
   return sum;
 }
 
-static delta_status_t add_node(delta_graph_t *graph, const delta_test_node_t *wanted, delta_tensor_id_t *inputs, uint32_t input_count,
-                               delta_tensor_id_t *outputs, uint32_t output_count) {
+delta_status_t delta_test_add_node(delta_graph_t *graph, const delta_test_node_t *wanted, delta_tensor_id_t *inputs, uint32_t input_count,
+                                   delta_tensor_id_t *outputs, uint32_t output_count) {
   delta_node_t node = {.op = wanted->op,
                        .name = "node",
                        .inputs = inputs,
@@ -93,7 +93,7 @@ delta_status_t delta_test_run_node_with(delta_allocator_t allocator, const delta
     if (inputs[k])
       DELTA_GOTO_IF_ERROR(status, delta_graph_add_input(graph, names[k], inputs[k]->dtype, &inputs[k]->shape, &input_ids[k]), cleanup);
   }
-  DELTA_GOTO_IF_ERROR(status, add_node(graph, node, input_ids, input_count, output_ids, output_count), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_test_add_node(graph, node, input_ids, input_count, output_ids, output_count), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_reference_values_init(graph, allocator, &values), cleanup);
   for (uint32_t k = 0; k < input_count; ++k)
     if (inputs[k]) fill(delta_reference_value(&values, input_ids[k]), inputs[k]);

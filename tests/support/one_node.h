@@ -23,6 +23,10 @@ typedef struct delta_test_node {
 } delta_test_node_t;
 #define DELTA_TEST_NODE(op, attrs) ((delta_test_node_t){DELTA_CORE_##op, &(attrs), sizeof(attrs)})
 
+// Adds the node, with outputs as inferred, to a graph that has its inputs.
+DELTA_MUST_USE delta_status_t delta_test_add_node(delta_graph_t *graph, const delta_test_node_t *node, delta_tensor_id_t *inputs,
+                                                  uint32_t input_count, delta_tensor_id_t *outputs, uint32_t output_count);
+
 // Infers and runs the node; the caller frees outputs[0..output_count), which are zeroed on failure. An input of NULL is left out. Both the
 // inference's and the kernel's errors come back.
 DELTA_MUST_USE delta_status_t delta_test_run_node(const delta_test_node_t *node, const delta_test_tensor_t *const *inputs,

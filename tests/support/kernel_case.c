@@ -1,0 +1,287 @@
+// One node, several kernels, guarded buffers.
+#include "tests/support/kernel_case.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "runtime/device.h"
+
+enum { GUARD_BYTES = 256, ALIGNMENT_BYTES = 64, MOST_THREADS = 3, UNTOUCHED = 0xA5, UNWRITTEN = 0xEE };
+
+// A buffer between guard bytes; NULL data: none.
+typedef struct guarded {
+  unsigned char *data;
+  size_t size_bytes;
+} guarded_t;
+
+static guarded_t guarded_make(size_t size_bytes) {
+  size_t whole_bytes = (size_bytes + 2 * GUARD_BYTES + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+  unsigned char *block = aligned_alloc(ALIGNMENT_BYTES, whole_bytes);
+  if (!block) abort();
+  memset(block, UNTOUCHED, whole_bytes);
+  memset(block + GUARD_BYTES, UNWRITTEN, size_bytes);
+  return (guarded_t){block + GUARD_BYTES, size_bytes};
+}
+
+static void guarded_free(guarded_t *guarded) {
+  if (guarded->data) free(guarded->data - GUARD_BYTES);
+  *guarded = (guarded_t){0};
+}
+
+static bool guards_hold(const guarded_t *guarded) {
+  if (!guarded->data) return true;
+  for (size_t i = 1; i <= GUARD_BYTES; ++i) {
+    if (guarded->data[-(ptrdiff_t)i] != UNTOUCHED || guarded->data[guarded->size_bytes + i - 1] != UNTOUCHED) return false;
+  }
+  return true;
+}
+
+// A node and the values of its operands.
+typedef struct subject {
+  const delta_kernel_case_t *row;
+  char *reason;
+  delta_graph_t *graph;
+  delta_tensor_id_t input_ids[DELTA_KERNEL_CASE_OPERANDS], output_ids[DELTA_KERNEL_CASE_OPERANDS]; // the node's lists
+  guarded_t inputs[DELTA_KERNEL_CASE_OPERANDS], given[DELTA_KERNEL_CASE_OPERANDS]; // what the kernels get, and a copy to compare with
+  guarded_t wanted[DELTA_KERNEL_CASE_OPERANDS];                                    // by the reference
+  guarded_t first[DELTA_KERNEL_CASE_OPERANDS];                                     // of a kernel with one thread
+} subject_t;
+
+static bool fails(subject_t *subject, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  size_t length = (size_t)snprintf(subject->reason, DELTA_KERNEL_CASE_REASON_BYTES, "%s: ", subject->row->name);
+  vsnprintf(subject->reason + length, DELTA_KERNEL_CASE_REASON_BYTES - length, format, values);
+  va_end(values);
+  return false;
+}
+
+static bool fails_with(subject_t *subject, const char *what, delta_status_t status) {
+  fails(subject, "%s: %s", what, delta_status_message(status));
+  delta_status_free(status);
+  return false;
+}
+
+static double special_value(uint32_t word, double otherwise) {
+  static const double values[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e-42, -3e38, 88.5, -88.5, 1e30, 5, -1, 1, 1e-20, -104, 0.5};
+  uint32_t pick = word % 32;
+  return pick < sizeof values / sizeof *values ? values[pick] : otherwise;
+}
+
+static double fill_value(const delta_kernel_operand_t *operand, uint64_t key, int64_t i) {
+  uint32_t word = delta_random_word(key, 5 * (uint64_t)i);
+  double sum = -2, uniform = (double)delta_random_uniform(word);
+  for (uint64_t part = 1; part < 5; ++part) sum += (double)delta_random_uniform(delta_random_word(key, 5 * (uint64_t)i + part));
+  switch (operand->fill) {
+    case DELTA_FILL_SPECIAL:
+      return special_value(word, sum);
+    case DELTA_FILL_POSITIVE:
+      return fabs(sum) + 1e-3;
+    case DELTA_FILL_INDICES:
+      return floor((2 * uniform - 1) * operand->limit);
+    case DELTA_FILL_COUNTING:
+      return floor(uniform * operand->limit);
+    case DELTA_FILL_VALUE:
+      return operand->limit;
+    default:
+      return operand->limit != 0 ? sum * operand->limit : sum;
+  }
+}
+
+static bool make_graph(subject_t *subject) {
+  static const char *const names[DELTA_KERNEL_CASE_OPERANDS] = {"a", "b", "c", "d", "e"};
+  const delta_kernel_case_t *row = subject->row;
+  delta_tensor_id_t *inputs = subject->input_ids, *outputs = subject->output_ids;
+  delta_status_t status = delta_graph_create(delta_allocator_system(), &subject->graph);
+  for (uint32_t k = 0; !status && k < row->input_count; ++k) {
+    inputs[k] = DELTA_TENSOR_NONE;
+    if (!row->left_out[k])
+      status = delta_graph_add_input(subject->graph, names[k], row->inputs[k].dtype, &row->inputs[k].shape, &inputs[k]);
+  }
+  if (!status) status = delta_test_add_node(subject->graph, &row->node, inputs, row->input_count, outputs, row->output_count);
+  return status ? fails_with(subject, "graph", status) : true;
+}
+
+static const delta_node_t *node_of(const subject_t *subject) { return &subject->graph->nodes.items[0]; }
+
+static void make_inputs(subject_t *subject) {
+  for (uint32_t k = 0; k < subject->row->input_count; ++k) {
+    const delta_tensor_t *tensor = delta_node_input(subject->graph, node_of(subject), k);
+    if (!tensor) continue;
+    subject->inputs[k] = guarded_make(delta_tensor_bytes(tensor));
+    subject->given[k] = guarded_make(delta_tensor_bytes(tensor));
+    uint64_t key = delta_random_key(7, k, 0);
+    for (int64_t i = 0; i < delta_shape_count(&tensor->shape); ++i)
+      delta_element_store_double(subject->inputs[k].data, tensor->dtype, (size_t)i, fill_value(&subject->row->inputs[k], key, i));
+    memcpy(subject->given[k].data, subject->inputs[k].data, subject->inputs[k].size_bytes);
+  }
+}
+
+static void make_outputs(const subject_t *subject, guarded_t *outputs) {
+  for (uint32_t k = 0; k < subject->row->output_count; ++k)
+    outputs[k] = guarded_make(delta_tensor_bytes(delta_node_output(subject->graph, node_of(subject), k)));
+}
+
+static void free_all(guarded_t *buffers) {
+  for (uint32_t k = 0; k < DELTA_KERNEL_CASE_OPERANDS; ++k) guarded_free(&buffers[k]);
+}
+
+static bool same_number(double got, double wanted, double tolerance) {
+  if (isnan(wanted) || isnan(got)) return isnan(wanted) && isnan(got);
+  if (tolerance == 0) return got == wanted && signbit(got) == signbit(wanted);
+  return got == wanted || fabs(got - wanted) <= tolerance * (1 + fabs(wanted));
+}
+
+static bool agrees(subject_t *subject, const guarded_t *got, const guarded_t *wanted, double tolerance, const char *what) {
+  for (uint32_t k = 0; k < subject->row->output_count; ++k) {
+    const delta_tensor_t *tensor = delta_node_output(subject->graph, node_of(subject), k);
+    for (int64_t i = 0; i < delta_shape_count(&tensor->shape); ++i) {
+      double a = delta_element_load_double(got[k].data, tensor->dtype, (size_t)i);
+      double b = delta_element_load_double(wanted[k].data, tensor->dtype, (size_t)i);
+      if (!same_number(a, b, tolerance)) return fails(subject, "%s: output %u element %lld is %.9g, not %.9g", what, k, (long long)i, a, b);
+    }
+  }
+  return true;
+}
+
+static bool is_untouched(subject_t *subject, const guarded_t *outputs, const guarded_t *workspace, const char *what) {
+  for (uint32_t k = 0; k < DELTA_KERNEL_CASE_OPERANDS; ++k) {
+    if (!guards_hold(&subject->inputs[k])) return fails(subject, "%s: bytes beside input %u were written", what, k);
+    if (!guards_hold(&outputs[k])) return fails(subject, "%s: bytes beside output %u were written", what, k);
+    if (subject->inputs[k].data && memcmp(subject->inputs[k].data, subject->given[k].data, subject->given[k].size_bytes) != 0)
+      return fails(subject, "%s: input %u was written", what, k);
+  }
+  return guards_hold(workspace) || fails(subject, "%s: bytes beside the workspace were written", what);
+}
+
+static bool run_reference(subject_t *subject) {
+  const void *inputs[DELTA_KERNEL_CASE_OPERANDS];
+  void *outputs[DELTA_KERNEL_CASE_OPERANDS];
+  make_outputs(subject, subject->wanted);
+  for (uint32_t k = 0; k < DELTA_KERNEL_CASE_OPERANDS; ++k) {
+    inputs[k] = subject->inputs[k].data;
+    outputs[k] = subject->wanted[k].data;
+  }
+  const delta_reference_args_t args = {subject->graph, node_of(subject), inputs, outputs, delta_allocator_system()};
+  delta_status_t status = delta_core_op_info(node_of(subject)->op)->reference(&args);
+  if (subject->row->error) {
+    bool right = status && strstr(delta_status_message(status), subject->row->error);
+    delta_status_free(status);
+    return right || fails(subject, "the reference does not fail with '%s'", subject->row->error);
+  }
+  return status ? fails_with(subject, "reference", status) : true;
+}
+
+// A kernel made for a device.
+typedef struct made_kernel {
+  delta_device_t *device;
+  delta_kernel_t *kernel;
+  delta_kernel_offer_t offer;
+} made_kernel_t;
+
+static delta_status_t launch(const subject_t *subject, const made_kernel_t *made, guarded_t *outputs, int32_t aliased,
+                             guarded_t *workspace) {
+  const void *inputs[DELTA_KERNEL_CASE_OPERANDS];
+  void *results[DELTA_KERNEL_CASE_OPERANDS];
+  for (uint32_t k = 0; k < DELTA_KERNEL_CASE_OPERANDS; ++k) {
+    inputs[k] = subject->inputs[k].data;
+    results[k] = outputs[k].data;
+  }
+  if (aliased >= 0) {
+    memcpy(outputs[0].data, subject->inputs[aliased].data, outputs[0].size_bytes);
+    inputs[aliased] = outputs[0].data;
+  }
+  *workspace = guarded_make(made->offer.workspace_bytes);
+  const delta_kernel_buffers_t buffers = {inputs, results, workspace->data};
+  return made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers);
+}
+
+// One run, compared with the reference and the first run.
+static bool run_once(subject_t *subject, const made_kernel_t *made, int32_t aliased, const char *what) {
+  guarded_t outputs[DELTA_KERNEL_CASE_OPERANDS] = {0}, workspace = {0};
+  make_outputs(subject, outputs);
+  delta_status_t status = launch(subject, made, outputs, aliased, &workspace);
+  bool right = true;
+  if (subject->row->error) {
+    right = (status && strstr(delta_status_message(status), subject->row->error)) || fails(subject, "%s does not fail as it should", what);
+    delta_status_free(status);
+  } else {
+    right = status ? fails_with(subject, what, status) : agrees(subject, outputs, subject->wanted, subject->row->tolerance, what);
+  }
+  right = right && is_untouched(subject, outputs, &workspace, what);
+  if (right && !subject->row->error && !subject->first[0].data) {
+    memcpy(subject->first, outputs, sizeof outputs);
+    memset(outputs, 0, sizeof outputs);
+  } else if (right && !subject->row->error) {
+    right = agrees(subject, outputs, subject->first, 0, what);
+  }
+  guarded_free(&workspace);
+  free_all(outputs);
+  return right;
+}
+
+static bool run_kernel(subject_t *subject, const made_kernel_t *made) {
+  char what[128];
+  snprintf(what, sizeof what, "kernel '%s', %d threads", made->offer.name, made->device->threads);
+  bool right = run_once(subject, made, -1, what) && run_once(subject, made, -1, what);
+  for (uint32_t k = 0; right && k < subject->row->input_count; ++k) {
+    if (!subject->inputs[k].data || !delta_node_may_overwrite(subject->graph, node_of(subject), k, 0)) continue;
+    snprintf(what, sizeof what, "kernel '%s', %d threads, in place of input %u", made->offer.name, made->device->threads, k);
+    right = run_once(subject, made, (int32_t)k, what);
+  }
+  return right;
+}
+
+// Libraries promise the same bits for the same number of threads only.
+static bool depends_on_threads(const char *kernel_name) { return strcmp(kernel_name, "onednn") == 0; }
+
+static bool run_rank(subject_t *subject, delta_device_t *device, uint32_t rank, bool *out_last) {
+  made_kernel_t made = {.device = device};
+  const delta_node_id_t id = {0};
+  bool exists;
+  delta_status_t status = device->driver->kernel_query(device, subject->graph, id, rank, &made.offer, &exists);
+  if (status) return fails_with(subject, "query", status);
+  *out_last = strcmp(made.offer.name, "reference") == 0;
+  if (*out_last) return true;
+  if (made.offer.refusal) return subject->row->refused || fails(subject, "kernel '%s' refuses: %s", made.offer.name, made.offer.refusal);
+  if (subject->row->refused) return fails(subject, "kernel '%s' does not refuse", made.offer.name);
+  status = device->driver->kernel_prepare(device, subject->graph, id, rank, &made.kernel);
+  if (status) return fails_with(subject, "prepare", status);
+  if (depends_on_threads(made.offer.name)) free_all(subject->first);
+  bool right = run_kernel(subject, &made);
+  device->driver->kernel_destroy(made.kernel);
+  return right;
+}
+
+static bool run_device(subject_t *subject, int32_t threads) {
+  const delta_device_options_t options = {.threads = threads};
+  delta_device_t *device = NULL;
+  delta_status_t status = delta_device_open("cpu", &options, delta_allocator_system(), &device);
+  if (status) return fails_with(subject, "device", status);
+  bool right = true, last = false;
+  uint32_t rank = 0;
+  for (; right && !last; ++rank) right = run_rank(subject, device, rank, &last);
+  if (right && rank == 1) right = fails(subject, "there is no kernel but the reference");
+  delta_device_close(device);
+  return right;
+}
+
+bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[DELTA_KERNEL_CASE_REASON_BYTES]) {
+  subject_t subject = {.row = kernel_case, .reason = reason};
+  bool right = make_graph(&subject);
+  if (right) {
+    make_inputs(&subject);
+    right = run_reference(&subject);
+  }
+  for (int32_t threads = 1; right && threads <= MOST_THREADS; ++threads) right = run_device(&subject, threads);
+  free_all(subject.inputs);
+  free_all(subject.given);
+  free_all(subject.wanted);
+  free_all(subject.first);
+  delta_graph_free(subject.graph);
+  return right;
+}
