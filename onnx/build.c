@@ -19,7 +19,6 @@
 // Suffixes of the states that are kept for a parameter, and names of the accumulated scalars.
 #define GRADIENT_SUFFIX      "gradient"
 #define ACCUMULATED_LOSS_SUM DELTA_NAME_LOSS_SUM "/accumulated"
-#define ACCUMULATED_COUNT    DELTA_NAME_LABEL_COUNT "/accumulated"
 
 typedef struct build {
   const delta_model_t *model;
@@ -133,7 +132,7 @@ static delta_status_t add_training_states(build_t *build) {
     DELTA_RETURN_IF_ERROR(add_state_beside(build, build->trained.items[i].state, GRADIENT_SUFFIX, DELTA_STATE_ACCUMULATOR, &state));
   }
   DELTA_RETURN_IF_ERROR(add_state(build, ACCUMULATED_LOSS_SUM, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->loss_sum));
-  return add_state(build, ACCUMULATED_COUNT, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->count);
+  return add_state(build, DELTA_NAME_ACCUMULATED_COUNT, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->count);
 }
 
 // The states of a graph whose list is shorter, completed after the model of `full`.

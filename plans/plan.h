@@ -1,6 +1,9 @@
 // Plan: programs over one state area, and what is needed to build and check them again. Written as JSON (docs/plan-format.md); untrusted when read.
+// Loading, saving and freeing one is in the public header.
 #ifndef DELTA_PLANS_PLAN_H_
 #define DELTA_PLANS_PLAN_H_
+
+#include <delta/plan.h>
 
 #include "onnx/build.h"
 #include <delta/plan.h>

@@ -45,6 +45,9 @@ DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta
 
 // session_states.c
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
+// The count of random draws; 0, and no effect, where the programs draw none.
+int64_t delta_session_get_draw(const delta_session_t *session);
+void delta_session_set_draw(delta_session_t *session, int64_t draw);
 uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name); // index in graph->outputs, or DELTA_INDEX_NONE
 
 #endif // DELTA_RUNTIME_SESSION_PARTS_H_

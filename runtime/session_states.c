@@ -118,6 +118,17 @@ delta_status_t delta_session_read_output(delta_session_t *session, const char *n
   return session->device->driver->read(session->device, buffer, delta_executor_output(program->executor, index), *out_size_bytes);
 }
 
+// Found anew each time: there is one lookup in a step.
+int64_t delta_session_get_draw(const delta_session_t *session) {
+  const delta_plan_state_t *state = find_state(session, DELTA_NAME_DRAW);
+  return state ? delta_element_load_int64(state_address(session, state), state->dtype, 0) : 0;
+}
+
+void delta_session_set_draw(delta_session_t *session, int64_t draw) {
+  const delta_plan_state_t *state = find_state(session, DELTA_NAME_DRAW);
+  if (state) delta_element_store_int64(state_address(session, state), state->dtype, 0, draw);
+}
+
 static delta_status_t export_value(void *self, const char *name, void *buffer, size_t size_bytes, bool *out_replaced) {
   delta_session_t *session = self;
   const delta_plan_state_t *state = find_state(session, name);

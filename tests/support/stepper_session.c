@@ -160,8 +160,7 @@ static delta_status_t session_read_output(delta_stepper_t *stepper, delta_progra
   float *output = NULL;
   size_t size_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(stepper->allocator, count, &output));
-  delta_status_t status =
-      delta_session_read_output(stepper->session, name, stepper->rows, output, count * sizeof *output, &size_bytes);
+  delta_status_t status = delta_session_read_output(stepper->session, name, stepper->rows, output, count * sizeof *output, &size_bytes);
   if (!status && size_bytes != count * sizeof *output)
     status = delta_status_make(MISMATCH, "output '%s' has %zu bytes, asked for %zu elements", name, size_bytes, count);
   if (!status) store_doubles(output, DELTA_DTYPE_FLOAT32, values, count);
@@ -192,10 +191,10 @@ static const delta_build_facts_t *session_facts(const delta_stepper_t *stepper, 
   return &stepper->facts;
 }
 
-#define SESSION_STEPPER(kind_name, create_function)                                                                            \
-  {                                                                                                                            \
-    .name = kind_name, .create = create_function, .destroy = session_destroy, .run = session_run,                              \
-    .read_output = session_read_output, .read_state = session_read_state, .facts = session_facts                               \
+#define SESSION_STEPPER(kind_name, create_function)                                                                                   \
+  {                                                                                                                                   \
+    .name = kind_name, .create = create_function, .destroy = session_destroy, .run = session_run, .read_output = session_read_output, \
+    .read_state = session_read_state, .facts = session_facts                                                                          \
   }
 const delta_stepper_kind_t delta_stepper_session = SESSION_STEPPER("cpu", create_none);
 const delta_stepper_kind_t delta_stepper_session_eager = SESSION_STEPPER("cpu-eager", create_eager);
