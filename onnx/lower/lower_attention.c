@@ -15,10 +15,10 @@ enum { SCORES_PRODUCT, SCORES_CAPPED, SCORES_MASKED, SCORES_SOFTMAX, SCORES_COUN
 
 typedef struct attention {
   int64_t batch, query_heads, key_heads, queries, keys, head_size, value_size;
-  int64_t past;           // keys that come from the past
-  bool flat;              // inputs and output are [batch, sequence, heads * size]
+  int64_t past; // keys that come from the past
+  bool flat;    // inputs and output are [batch, sequence, heads * size]
   bool causal;
-  double scale, softcap;  // softcap 0: none
+  double scale, softcap; // softcap 0: none
   int64_t scores_mode;
   delta_tensor_id_t query, key, value; // [batch, heads, sequence, size]
 } attention_t;

@@ -93,7 +93,8 @@ delta_status_t delta_lower_eye_like(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; it must be a matrix", shape.rank);
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1), delta_formula_positions(&lower->emit, shape.dims[1], 0)};
+  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1),
+                                       delta_formula_positions(&lower->emit, shape.dims[1], 0)};
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 2);
   uint16_t wanted = delta_formula_add(&f, delta_formula_input(&f, 0), delta_expr_integer(&f.builder, k));

@@ -15,7 +15,8 @@ static bool read_blocks(delta_lower_t *lower, delta_shape_t *out_shape, int64_t 
 }
 
 // x seen as `apart`, with its dimensions reordered, seen as `joined`.
-static delta_tensor_id_t regroup(delta_lower_t *lower, const delta_shape_t *apart, const int32_t *permutation, const delta_shape_t *joined) {
+static delta_tensor_id_t regroup(delta_lower_t *lower, const delta_shape_t *apart, const int32_t *permutation,
+                                 const delta_shape_t *joined) {
   delta_tensor_id_t x = delta_emit_view(&lower->emit, lower->inputs[0], apart);
   return delta_emit_view(&lower->emit, delta_emit_transpose(&lower->emit, x, permutation), joined);
 }
@@ -41,7 +42,8 @@ delta_status_t delta_lower_depth_to_space(delta_lower_t *lower) {
   const int64_t depth = c / (size * size);
   int64_t height = 0, width = 0;
   if (!delta_int64_mul(h, size, &height) || !delta_int64_mul(w, size, &width)) return too_large(lower);
-  const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}}, blocks_inside = {.rank = 6, .dims = {n, depth, size, size, h, w}};
+  const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}},
+                      blocks_inside = {.rank = 6, .dims = {n, depth, size, size, h, w}};
   const delta_shape_t joined = {.rank = 4, .dims = {n, depth, height, width}};
   lower->outputs[0] = regroup(lower, by_column ? &blocks_inside : &blocks_outside, by_column ? column_first : depth_first, &joined);
   return DELTA_OK;
