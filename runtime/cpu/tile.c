@@ -151,6 +151,10 @@ void delta_tile_eval(const delta_expr_t *expr, const delta_tile_space_t *space, 
   }
 }
 
+int64_t delta_tile_work_bytes(const delta_expr_t *expr) {
+  return (1 + (int64_t)expr->instr_count) * DELTA_TILE_ELEMENTS * (int64_t)sizeof(float);
+}
+
 void delta_tile_store(const float *tile, int64_t count, void *output, delta_dtype_t dtype, int64_t start) {
   if (dtype == DELTA_DTYPE_FLOAT32) {
     memcpy((float *)output + start, tile, (size_t)count * sizeof *tile);
