@@ -191,3 +191,58 @@ Test(cpu_movement, constant) {
   };
   CHECK_KERNEL_CASES(rows);
 }
+
+Test(cpu_movement, along_an_axis) {
+#define CUMSUM(...)     NODE(CUMSUM, delta_cumsum_attrs_t, __VA_ARGS__), 1, 1
+#define ARG_REDUCE(...) NODE(ARG_REDUCE, delta_arg_reduce_attrs_t, __VA_ARGS__), 1, 1
+  const delta_kernel_case_t rows[] = {
+      {"sums, last axis", CUMSUM(1, false, false), .inputs = {REALS(30, 300)}},
+      {"sums, middle axis", CUMSUM(1, true, false), .inputs = {REALS(5, 90, 130)}},
+      {"sums, backwards", CUMSUM(0, false, true), .inputs = {REALS(90, 13)}},
+      {"sums, backwards without its own", CUMSUM(1, true, true), .inputs = {SPECIALS(90, 13)}},
+      {"sums of nothing", CUMSUM(1, true, true), .inputs = {REALS(90, 0)}},
+      {"sums of int64", CUMSUM(0, false, false), .inputs = {OF(I64, COUNTING, 9, 5)}, .refused = true},
+      {"largest, last axis", ARG_REDUCE(1, false, false), .inputs = {REALS(300, 70)}},
+      {"smallest, first axis", ARG_REDUCE(0, true, false), .inputs = {REALS(70, 300)}},
+      {"largest, class axis 1", ARG_REDUCE(1, false, false), .inputs = {REALS(3, 9, 200)}},
+      {"largest of equals", ARG_REDUCE(1, false, false), .inputs = {OF(F32, COUNTING, 3, 300, 9)}},
+      {"last of equals", ARG_REDUCE(1, true, true), .inputs = {OF(F32, COUNTING, 3, 300, 9)}},
+      {"special values", ARG_REDUCE(1, false, false), .inputs = {SPECIALS(900, 9)}},
+      {"last of special values", ARG_REDUCE(1, true, true), .inputs = {SPECIALS(900, 9)}},
+      {"of int64", ARG_REDUCE(0, false, false), .inputs = {OF(I64, COUNTING, 9, 5)}, .refused = true},
+  };
+  CHECK_KERNEL_CASES(rows);
+}
+
+Test(cpu_movement, resize) {
+#define RESIZE(op, mode_, coordinate_, data, out, ...)                                                                               \
+  NODE(op, delta_resize_attrs_t, .mode = DELTA_RESIZE_##mode_, .coordinate = DELTA_RESIZE_##coordinate_, .cubic_coefficient = -0.75, \
+       .data_shape = data, .out_shape = out, .scales = {__VA_ARGS__}),                                                               \
+      1, 1
+  const delta_kernel_case_t rows[] = {
+      {"nearest, twice", RESIZE(RESIZE, NEAREST, ASYMMETRIC, SHAPE(2, 3, 5, 6), SHAPE(2, 3, 10, 12), 1, 1, 2, 2),
+       .inputs = {REALS(2, 3, 5, 6)}},
+      {"linear", RESIZE(RESIZE, LINEAR, HALF_PIXEL, SHAPE(2, 30, 15, 16), SHAPE(2, 30, 37, 40), 1, 1, 2.5, 2.5),
+       .inputs = {REALS(2, 30, 15, 16)}, .tolerance = 1e-6},
+      {"linear, corners", RESIZE(RESIZE, LINEAR, ALIGN_CORNERS, SHAPE(1, 2, 7, 9), SHAPE(1, 2, 4, 3), 1, 1, 0.571428, 0.333333),
+       .inputs = {REALS(1, 2, 7, 9)}, .tolerance = 1e-6},
+      {"cubic", RESIZE(RESIZE, CUBIC, HALF_PIXEL, SHAPE(1, 3, 8, 9), SHAPE(1, 3, 16, 27), 1, 1, 2, 3), .inputs = {REALS(1, 3, 8, 9)},
+       .tolerance = 2e-6},
+      {"all axes", RESIZE(RESIZE, LINEAR, HALF_PIXEL, SHAPE(2, 3, 4), SHAPE(4, 6, 8), 2, 2, 2), .inputs = {REALS(2, 3, 4)},
+       .tolerance = 1e-6},
+      {"no change", RESIZE(RESIZE, LINEAR, HALF_PIXEL, SHAPE(2, 3), SHAPE(2, 3), 1, 1), .inputs = {REALS(2, 3)}},
+      {"one axis", RESIZE(RESIZE, LINEAR, HALF_PIXEL, SHAPE(2, 3, 50), SHAPE(2, 3, 75), 1, 1, 1.5), .inputs = {REALS(2, 3, 50)},
+       .tolerance = 1e-6},
+      {"empty", RESIZE(RESIZE, LINEAR, HALF_PIXEL, SHAPE(0, 3), SHAPE(0, 6), 1, 2), .inputs = {REALS(0, 3)}, .refused = true},
+      {"cropped", RESIZE(RESIZE, LINEAR, TF_CROP_AND_RESIZE, SHAPE(4, 4), SHAPE(8, 8), 2, 2), .inputs = {REALS(4, 4)}, .refused = true},
+      {"gradient, nearest", RESIZE(RESIZE_GRAD, NEAREST, ASYMMETRIC, SHAPE(2, 3, 5, 6), SHAPE(2, 3, 10, 12), 1, 1, 2, 2),
+       .inputs = {REALS(2, 3, 10, 12)}, .tolerance = 1e-6},
+      {"gradient, linear", RESIZE(RESIZE_GRAD, LINEAR, HALF_PIXEL, SHAPE(2, 30, 15, 16), SHAPE(2, 30, 37, 40), 1, 1, 2.5, 2.5),
+       .inputs = {REALS(2, 30, 37, 40)}, .tolerance = 2e-6},
+      {"gradient, cubic", RESIZE(RESIZE_GRAD, CUBIC, HALF_PIXEL, SHAPE(1, 3, 8, 9), SHAPE(1, 3, 16, 27), 1, 1, 2, 3),
+       .inputs = {REALS(1, 3, 16, 27)}, .tolerance = 3e-6},
+      {"gradient, all axes", RESIZE(RESIZE_GRAD, LINEAR, HALF_PIXEL, SHAPE(2, 3, 4), SHAPE(4, 6, 8), 2, 2, 2), .inputs = {REALS(4, 6, 8)},
+       .tolerance = 1e-6},
+  };
+  CHECK_KERNEL_CASES(rows);
+}
