@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "onnx/graph/expr_math.h"
 #include "runtime/cpu/clones.h"
 
-#define REAL             float
-#define REAL_NAME(name)  float_##name
-#define REAL_MATH(name)  name##f
-#define REAL_CONST(real) ((float)(real))
+#define REAL              float
+#define REAL_NAME(name)   float_##name
+#define REAL_MATH(name)   name##f
+#define REAL_VECTOR(name) delta_##name##f
+#define REAL_CONST(real)  ((float)(real))
 #include "onnx/graph/expr_real.inc"
 
 // One loop per instruction; the function behind a constant index is inlined. Operands an instruction does not have are not read. Instructions that float32
