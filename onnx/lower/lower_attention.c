@@ -15,10 +15,10 @@ enum { SCORES_PRODUCT, SCORES_CAPPED, SCORES_MASKED, SCORES_SOFTMAX, SCORES_COUN
 
 typedef struct attention {
   int64_t batch, query_heads, key_heads, queries, keys, head_size, value_size;
-  int64_t past;           // keys that come from the past
-  bool flat;              // inputs and output are [batch, sequence, heads * size]
+  int64_t past; // keys that come from the past
+  bool flat;    // inputs and output are [batch, sequence, heads * size]
   bool causal;
-  double scale, softcap;  // softcap 0: none
+  double scale, softcap; // softcap 0: none
   int64_t scores_mode;
   delta_tensor_id_t query, key, value; // [batch, heads, sequence, size]
 } attention_t;
@@ -183,7 +183,9 @@ delta_status_t delta_lower_attention(delta_lower_t *lower) {
   delta_tensor_id_t y = delta_emit_matmul(emit, delta_emit_view(emit, weights, &weights_shape), a.value, false, false);
   y = delta_emit_view(emit, y, &result);
   if (a.flat) {
-    const delta_shape_t flat = {.rank = 3, .dims = {a.batch, a.queries, a.query_heads * a.value_size}};
+    int64_t width = 0;
+    if (!delta_int64_mul(a.query_heads, a.value_size, &width)) return delta_status_make(UNSUPPORTED, "the result is too large");
+    const delta_shape_t flat = {.rank = 3, .dims = {a.batch, a.queries, width}};
     y = delta_emit_view(emit, delta_emit_transpose(emit, y, sequence_before_heads), &flat);
   }
   lower->outputs[OUTPUT_Y] = y;
