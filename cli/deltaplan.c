@@ -107,7 +107,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "NAME=N",
      .offset = AT(dims),
-     .help = "Sets another symbolic dimension. May repeat."},
+     .help = "Sets another symbolic dimension."},
     {.section = "MODEL",
      .name = "--external-data",
      .kind = DELTA_OPTION_TEXT,
@@ -231,13 +231,13 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(freeze),
-     .help = "Initializers that do not train; * matches any run of characters. May repeat."},
+     .help = "Initializers that do not train; * matches any run of characters."},
     {.section = "TRAINING",
      .name = "--train",
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(train),
-     .help = "Only these train; wins over --freeze. May repeat."},
+     .help = "Only these train; wins over --freeze."},
 };
 #undef LATER
 #undef AT
