@@ -5,10 +5,8 @@
 
 #include <delta/plan.h>
 
-#include "onnx/build.h"
-#include <delta/plan.h>
-
 #include "base/text.h"
+#include "onnx/build.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -83,5 +81,8 @@ const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, de
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
 // Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
+
+// Whether the plan has every state of `graph`, of the same kind, type and shape. MISMATCH names the first that it has not.
+DELTA_MUST_USE delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph);
 
 #endif // DELTA_PLANS_PLAN_H_

@@ -51,7 +51,7 @@ typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
   const char *node_name; // of that step
-  uint32_t updates_done; // states already changed when it stopped
+  uint32_t updates_done; // states already changed when it stopped, counters aside
 } delta_run_result_t;
 
 // Whether a tensor of a float type has a NaN or +infinity.

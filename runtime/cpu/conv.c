@@ -1,7 +1,9 @@
-// Convolutions through oneDNN: forward, backward by data (also transposed convolution) and backward by weight, on plain layouts.
+// Convolutions through oneDNN: forward, backward by data (also transposed convolution, whose bias is added afterwards) and backward by weight, on plain
+// layouts.
 #include <string.h>
 
 #include "runtime/cpu/onednn.h"
+#include "runtime/cpu/team.h"
 
 // The layouts and window of a convolution in oneDNN's terms; x, w, y are those of the forward one whichever pass runs.
 typedef struct delta_conv_layouts {
@@ -21,7 +23,6 @@ static const char *refuse_empty(const delta_graph_t *graph, const delta_node_t *
 const char *delta_cpu_conv_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   const char *reason = delta_cpu_refuse_unless_float32(graph, node);
   if (reason) return reason;
-  if (node->op == DELTA_CORE_CONV_DATA && delta_node_input(graph, node, 2)) return "a transposed convolution with bias";
   const delta_window_t *window = &((const delta_conv_attrs_t *)node->attrs)->window;
   for (int32_t d = 0; d < window->spatial; ++d) {
     if (window->pads_begin[d] < 0 || window->pads_end[d] < 0) return "negative padding";
@@ -131,9 +132,28 @@ delta_status_t delta_cpu_conv_data_prepare(delta_kernel_t *kernel) {
   return prepare_backward(kernel, &delta_node_output(kernel->graph, kernel->node, 0)->shape, &w->shape, &dy->shape, false);
 }
 
+// Items are planes of the result.
+static void add_bias_planes(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_kernel_launch_t *launch = context;
+  const delta_shape_t *shape = &delta_node_output(launch->kernel->graph, launch->kernel->node, 0)->shape;
+  const float *bias = launch->buffers->inputs[2];
+  int64_t size = delta_shape_count_range(shape, 2, shape->rank);
+  for (int64_t plane = begin; plane < end; ++plane) {
+    float *y = (float *)launch->buffers->outputs[0] + plane * size, value = bias[plane % shape->dims[1]];
+    for (int64_t i = 0; i < size; ++i) y[i] += value;
+  }
+}
+
 delta_status_t delta_cpu_conv_data_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const void *addresses[] = {buffers->outputs[0], buffers->inputs[1], buffers->inputs[0]};
-  return delta_onednn_execute(kernel, addresses, buffers->workspace);
+  DELTA_RETURN_IF_ERROR(delta_onednn_execute(kernel, addresses, buffers->workspace));
+  if (kernel->node->input_count < 3 || !buffers->inputs[2]) return DELTA_OK;
+  const delta_kernel_launch_t launch = {kernel, buffers};
+  const delta_shape_t *shape = &delta_node_output(kernel->graph, kernel->node, 0)->shape;
+  delta_team_run(kernel->threads, shape->dims[0] * shape->dims[1],
+                 2 * delta_shape_count_range(shape, 2, shape->rank) * (int64_t)sizeof(float), add_bias_planes, &launch);
+  return DELTA_OK;
 }
 
 delta_status_t delta_cpu_conv_weight_prepare(delta_kernel_t *kernel) {

@@ -25,6 +25,11 @@ delta_strip_t delta_strip_at(const delta_strips_t *strips, int64_t index) {
   };
 }
 
+int64_t delta_strip_work_bytes(const delta_strips_t *strips) {
+  int64_t width = strips->inner < DELTA_STRIP_LINES ? strips->inner : DELTA_STRIP_LINES;
+  return 4 * strips->length * width * (int64_t)sizeof(float);
+}
+
 // A NaN is never the largest, but shows in the sum.
 DELTA_CPU_CLONES static void one_line(const float *x, int64_t length, float *out_largest, double *out_sum) {
   enum { LANES = 16 };

@@ -132,7 +132,7 @@ static void free_all(guarded_t *buffers) {
 
 static bool same_number(double got, double wanted, double tolerance) {
   if (isnan(wanted) || isnan(got)) return isnan(wanted) && isnan(got);
-  if (tolerance == 0) return got == wanted && signbit(got) == signbit(wanted);
+  if (tolerance == 0) return got == wanted && !signbit(got) == !signbit(wanted);
   return got == wanted || fabs(got - wanted) <= tolerance * (1 + fabs(wanted));
 }
 
