@@ -12,6 +12,8 @@
 
 enum { GUARD_BYTES = 256, ALIGNMENT_BYTES = 64, MOST_THREADS = 3, UNTOUCHED = 0xA5, UNWRITTEN = 0xEE };
 
+void (*delta_kernel_case_observer)(bool begins, const char *kernel_name, int earlier);
+
 // A buffer between guard bytes; NULL data: none.
 typedef struct guarded {
   unsigned char *data;
@@ -181,10 +183,10 @@ typedef struct made_kernel {
   delta_device_t *device;
   delta_kernel_t *kernel;
   delta_kernel_offer_t offer;
+  int launches;
 } made_kernel_t;
 
-static delta_status_t launch(const subject_t *subject, const made_kernel_t *made, guarded_t *outputs, int32_t aliased,
-                             guarded_t *workspace) {
+static delta_status_t launch(const subject_t *subject, made_kernel_t *made, guarded_t *outputs, int32_t aliased, guarded_t *workspace) {
   const void *inputs[DELTA_KERNEL_CASE_OPERANDS];
   void *results[DELTA_KERNEL_CASE_OPERANDS];
   for (uint32_t k = 0; k < DELTA_KERNEL_CASE_OPERANDS; ++k) {
@@ -197,11 +199,15 @@ static delta_status_t launch(const subject_t *subject, const made_kernel_t *made
   }
   *workspace = guarded_make(made->offer.workspace_bytes);
   const delta_kernel_buffers_t buffers = {inputs, results, workspace->data};
-  return made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers);
+  if (delta_kernel_case_observer) delta_kernel_case_observer(true, made->offer.name, made->launches);
+  delta_status_t status = made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers);
+  if (delta_kernel_case_observer) delta_kernel_case_observer(false, made->offer.name, made->launches);
+  ++made->launches;
+  return status;
 }
 
 // One run, compared with the reference and the first run.
-static bool run_once(subject_t *subject, const made_kernel_t *made, int32_t aliased, const char *what) {
+static bool run_once(subject_t *subject, made_kernel_t *made, int32_t aliased, const char *what) {
   guarded_t outputs[DELTA_KERNEL_CASE_OPERANDS] = {0}, workspace = {0};
   make_outputs(subject, outputs);
   delta_status_t status = launch(subject, made, outputs, aliased, &workspace);
@@ -224,7 +230,7 @@ static bool run_once(subject_t *subject, const made_kernel_t *made, int32_t alia
   return right;
 }
 
-static bool run_kernel(subject_t *subject, const made_kernel_t *made) {
+static bool run_kernel(subject_t *subject, made_kernel_t *made) {
   char what[128];
   snprintf(what, sizeof what, "kernel '%s', %d threads", made->offer.name, made->device->threads);
   bool right = run_once(subject, made, -1, what) && run_once(subject, made, -1, what);
