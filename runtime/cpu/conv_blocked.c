@@ -3,7 +3,7 @@
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum { SLICE_BYTES = 4 << 20, ALIGNMENT_BYTES = 64 };
+enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64 };
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
@@ -33,11 +33,17 @@ const char *delta_cpu_conv_blocked_refuse(const delta_graph_t *graph, const delt
   return "windows of one element gain nothing";
 }
 
+// Bytes of one image with its channels filled up to whole blocks.
+static size_t blocked_image_bytes(const delta_shape_t *shape) {
+  int64_t channels = (shape->dims[1] + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK * CHANNEL_BLOCK;
+  return (size_t)(channels * delta_shape_count_range(shape, 2, shape->rank)) * sizeof(float);
+}
+
 // Images of one slice: the most that divide the batch and whose tensors stay within the limit. The weights are read once a slice, and written when they
-// are the result, so a slice is never smaller than they are.
+// are the result, so a slice may be as large as they are.
 static int64_t slice_images(const delta_conv_pass_t *pass) {
   int64_t images = pass->tensors[DELTA_CONV_X]->shape.dims[0];
-  size_t image_bytes = (delta_tensor_bytes(pass->tensors[DELTA_CONV_X]) + delta_tensor_bytes(pass->tensors[DELTA_CONV_Y])) / (size_t)images;
+  size_t image_bytes = blocked_image_bytes(&pass->tensors[DELTA_CONV_X]->shape) + blocked_image_bytes(&pass->tensors[DELTA_CONV_Y]->shape);
   size_t weight_bytes = delta_tensor_bytes(pass->tensors[DELTA_CONV_W]);
   size_t limit_bytes = weight_bytes > SLICE_BYTES ? weight_bytes : SLICE_BYTES;
   int64_t most = (int64_t)(limit_bytes / image_bytes);
