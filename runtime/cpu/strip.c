@@ -48,25 +48,27 @@ DELTA_CPU_CLONES static void exp_tile(const float *x, float shift, float *exps, 
   for (int64_t k = 0; k < count; ++k) exps[k] = delta_vector_exp(x[k] - shift);
 }
 
-DELTA_CPU_CLONES static void add_tile(const float *exps, int64_t count, double *lanes) {
+DELTA_CPU_CLONES static double tile_sum(const float *exps, int64_t count) {
+  double lanes[LANES] = {0}, sum = 0;
   int64_t k = 0;
   for (; k + LANES <= count; k += LANES) {
     for (int lane = 0; lane < LANES; ++lane) lanes[lane] += (double)exps[k + lane];
   }
   for (; k < count; ++k) lanes[0] += (double)exps[k];
+  for (int lane = 0; lane < LANES; ++lane) sum += lanes[lane];
+  return sum;
 }
 
 // A NaN is never the largest, but shows in the sum.
 static void one_line(const float *x, int64_t length, float *out_largest, double *out_sum, float *exps) {
   float tile[TILE], largest = largest_of(x, length, -INFINITY);
-  double lanes[LANES] = {0}, sum = 0;
+  double sum = 0;
   for (int64_t k = 0; k < length; k += TILE) {
     int64_t count = length - k < TILE ? length - k : TILE;
     float *to = exps ? exps + k : tile;
     exp_tile(x + k, largest, to, count);
-    add_tile(to, count, lanes);
+    sum += tile_sum(to, count);
   }
-  for (int lane = 0; lane < LANES; ++lane) sum += lanes[lane];
   *out_largest = largest;
   *out_sum = sum;
 }
