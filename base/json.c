@@ -163,8 +163,11 @@ const delta_json_value_t *delta_json_find(const delta_json_value_t *object, cons
   return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
+bool delta_json_is_null(const delta_json_value_t *value) { return cJSON_IsNull(value); }
+
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array) { return array->child; }
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value) { return value->next; }
+const char *delta_json_key(const delta_json_value_t *member) { return member->string; }
 
 // What a member is expected to be: the check and the words for it.
 typedef struct json_kind {

@@ -35,10 +35,13 @@ DELTA_MUST_USE delta_status_t delta_json_get_array(const delta_json_document_t *
                                                    const delta_json_value_t **out_array, size_t *out_count);
 // NULL when absent.
 const delta_json_value_t *delta_json_find(const delta_json_value_t *object, const char *key);
+bool delta_json_is_null(const delta_json_value_t *value);
 
 // Iterates an array in linear time: for (v = delta_json_first(array); v; v = delta_json_next(v)).
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array);
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value);
+// The key of a member of an object, iterated the same way. Borrowed.
+const char *delta_json_key(const delta_json_value_t *member);
 // A member of an array as an integer, a number, a string; the message uses `place`.
 DELTA_MUST_USE delta_status_t delta_json_as_int64(const delta_json_document_t *document, const delta_json_value_t *value, const char *place,
                                                   int64_t minimum, int64_t maximum, int64_t *out_value);
@@ -61,6 +64,7 @@ typedef struct delta_json_writer {
 void delta_json_writer_init(delta_json_writer_t *writer, delta_text_t *out, bool compact);
 // `key` is NULL inside arrays and at the root.
 void delta_json_begin_object(delta_json_writer_t *writer, const char *key);
+void delta_json_begin_inline_object(delta_json_writer_t *writer, const char *key); // it and all inside on one line
 void delta_json_end_object(delta_json_writer_t *writer);
 void delta_json_begin_array(delta_json_writer_t *writer, const char *key);
 void delta_json_begin_inline_array(delta_json_writer_t *writer, const char *key);

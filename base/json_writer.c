@@ -78,6 +78,7 @@ static void end_container(delta_json_writer_t *writer, const char *bracket) {
 }
 
 void delta_json_begin_object(delta_json_writer_t *writer, const char *key) { begin_container(writer, key, "{", false); }
+void delta_json_begin_inline_object(delta_json_writer_t *writer, const char *key) { begin_container(writer, key, "{", true); }
 void delta_json_end_object(delta_json_writer_t *writer) { end_container(writer, "}"); }
 void delta_json_begin_array(delta_json_writer_t *writer, const char *key) { begin_container(writer, key, "[", false); }
 void delta_json_begin_inline_array(delta_json_writer_t *writer, const char *key) { begin_container(writer, key, "[", true); }

@@ -2,8 +2,11 @@
 #include "cli/common.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-int delta_cli_finish(const char *program, delta_status_t status) {
+// Prints a failed status as one line "PROGRAM: MESSAGE" on stderr, frees it, and gives the exit status for its code.
+static int finish(const char *program, delta_status_t status) {
   if (!status) return DELTA_EXIT_DONE;
   fflush(stdout);
   fprintf(stderr, "%s: %s\n", program, delta_status_message(status));
@@ -12,14 +15,16 @@ int delta_cli_finish(const char *program, delta_status_t status) {
   return exit_status;
 }
 
-int delta_cli_usage(const char *program, delta_status_t status) {
+// The same for a usage error, with a pointer to --help.
+static int finish_usage(const char *program, delta_status_t status) {
   if (!status) return DELTA_EXIT_DONE;
   fprintf(stderr, "%s: %s (see %s --help)\n", program, delta_status_message(status), program);
   delta_status_free(status);
   return DELTA_EXIT_USAGE;
 }
 
-delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_request_t request, delta_allocator_t allocator) {
+// Answers --help and --version on stdout.
+static delta_status_t inform(const delta_program_t *program, delta_options_request_t request, delta_allocator_t allocator) {
   if (request == DELTA_OPTIONS_VERSION) {
     printf("%s %s\n", program->name, program->version);
     return DELTA_OK;
@@ -31,6 +36,33 @@ delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_re
   if (!status) fputs(text.items, stdout);
   delta_text_deinit(&text);
   return status;
+}
+
+// Compute threads wait for their next piece of work by spinning, which the OpenMP runtime does for milliseconds unless told otherwise when the process starts: on a machine that
+// runs anything else, they then take the processor from the thread they wait for. So the program starts itself again with a bound of some ten
+// microseconds, which is longer than the gaps between kernels. A user's own setting is left alone, and if starting again fails nothing is lost but time.
+static void bound_spinning(char **argv) {
+  if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+  if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0) execv("/proc/self/exe", argv);
+}
+
+int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv) {
+  bound_spinning(argv);
+  delta_allocator_t allocator = delta_allocator_system();
+  const delta_program_t *program = command->program;
+  delta_options_t options = {0};
+  int exit_status;
+  delta_status_t status = delta_options_parse(program, argc, argv, command->settings, allocator, &options);
+  if (!status && options.request == DELTA_OPTIONS_RUN) status = command->check(command->settings, &options);
+  if (status) {
+    exit_status = finish_usage(program->name, status);
+  } else if (options.request == DELTA_OPTIONS_RUN) {
+    exit_status = finish(program->name, command->run(command->settings, &options, allocator));
+  } else {
+    exit_status = finish(program->name, inform(program, options.request, allocator));
+  }
+  delta_options_deinit(&options, command->settings);
+  return exit_status;
 }
 
 static void write_log(void *self, delta_log_level_t level, const char *line) {

@@ -18,14 +18,17 @@ enum {
 #undef DELTA_EXIT_ENUM
 };
 
-// Prints a failed status as one line "PROGRAM: MESSAGE" on stderr, frees it, and gives the exit status for its code. OK gives 0.
-int delta_cli_finish(const char *program, delta_status_t status);
-// The same for a usage error: exit status 2 and a pointer to --help.
-int delta_cli_usage(const char *program, delta_status_t status);
+// A program: its options, and what it does with them.
+typedef struct delta_cli_command {
+  const delta_program_t *program;
+  void *settings; // with defaults
+  // What is wrong with the command line beyond single options: exit status 2.
+  delta_status_t (*check)(const void *settings, const delta_options_t *options);
+  delta_status_t (*run)(const void *settings, const delta_options_t *options, delta_allocator_t allocator);
+} delta_cli_command_t;
 
-// Answers --help and --version on stdout.
-DELTA_MUST_USE delta_status_t delta_cli_inform(const delta_program_t *program, delta_options_request_t request,
-                                               delta_allocator_t allocator);
+// Parses, answers --help and --version, checks and runs. Gives the exit status.
+int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv);
 
 // Where notes and warnings of the library go.
 typedef struct delta_cli_log {

@@ -34,11 +34,8 @@ static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAM
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
-#define LATER(section_, name_, kind_, argument_, member_, help_)                                                                   \
-  {                                                                                                                                \
-    .section = section_, .name = name_, .kind = DELTA_OPTION_##kind_, .argument = argument_, .offset = AT(member_), .help = help_, \
-    .availability = DELTA_OPTION_NOT_YET                                                                                           \
-  }
+#define LATER(section, name, kind, argument, member, help) \
+  DELTA_OPTION_LATER(section, name, kind, argument, delta_plan_settings_t, member, help)
 static const delta_option_t option_rows[] = {
     {.section = "OUTPUT",
      .name = "-o",
@@ -402,28 +399,19 @@ cleanup:
 }
 
 // What is wrong with the command line beyond single options.
-static delta_status_t check_usage(const delta_plan_settings_t *settings, const delta_options_t *options) {
+static delta_status_t check_usage(const void *self, const delta_options_t *options) {
+  const delta_plan_settings_t *settings = self;
   delta_policy_t policy;
   if (!settings->devices && options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
   return delta_policy_parse(settings->policy, &policy);
 }
 
+static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
+  const delta_plan_settings_t *settings = self;
+  return settings->devices ? print_devices(allocator) : make_plan(settings, options->positionals.items[0], allocator);
+}
+
 int main(int argc, char **argv) {
-  delta_allocator_t allocator = delta_allocator_system();
   delta_plan_settings_t settings = default_settings();
-  delta_options_t options = {0};
-  int exit_status;
-  delta_status_t status = delta_options_parse(&program, argc, argv, &settings, allocator, &options);
-  if (!status && options.request == DELTA_OPTIONS_RUN) status = check_usage(&settings, &options);
-  if (status) {
-    exit_status = delta_cli_usage(program.name, status);
-  } else if (options.request != DELTA_OPTIONS_RUN) {
-    exit_status = delta_cli_finish(program.name, delta_cli_inform(&program, options.request, allocator));
-  } else if (settings.devices) {
-    exit_status = delta_cli_finish(program.name, print_devices(allocator));
-  } else {
-    exit_status = delta_cli_finish(program.name, make_plan(&settings, options.positionals.items[0], allocator));
-  }
-  delta_options_deinit(&options, &settings);
-  return exit_status;
+  return delta_cli_main(&(delta_cli_command_t){.program = &program, .settings = &settings, .check = check_usage, .run = run}, argc, argv);
 }

@@ -34,11 +34,8 @@ static const char *const export_choices[] = {"inference", "training", NULL};
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
-#define LATER(section_, name_, kind_, argument_, member_, help_)                                                                   \
-  {                                                                                                                                \
-    .section = section_, .name = name_, .kind = DELTA_OPTION_##kind_, .argument = argument_, .offset = AT(member_), .help = help_, \
-    .availability = DELTA_OPTION_NOT_YET                                                                                           \
-  }
+#define LATER(section, name, kind, argument, member, help) \
+  DELTA_OPTION_LATER(section, name, kind, argument, delta_run_settings_t, member, help)
 static const delta_option_t option_rows[] = {
     {.section = "DATA",
      .name = "--data",
@@ -183,6 +180,7 @@ static const delta_program_t program = {
 // --- signals ---------------------------------------------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t stop_signal;
+static int stopped_by; // the signal that ended the training before its time; 0: none
 
 // The first signal asks the loop to end after its step; the second ends the process by the signal's default.
 static void on_stop_signal(int number) {
@@ -291,7 +289,7 @@ static void report_end(const delta_run_settings_t *settings, const delta_trainer
   if (settings->output) printf("wrote %s\n", settings->output);
 }
 
-static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator, bool *out_stopped) {
+static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
   delta_cli_log_t log = {.program = program.name, .notes_on_stdout = true, .verbose = settings->verbose};
   delta_plan_t *plan = NULL;
   delta_session_t *session = NULL;
@@ -307,15 +305,16 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   DELTA_GOTO_IF_ERROR(status, delta_trainer_run(&options, allocator, &result), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
   report_end(settings, &result, &output);
+  stopped_by = result.stopped ? (int)stop_signal : 0;
 cleanup:
-  *out_stopped = result.stopped;
   status = delta_status_join(status, delta_metrics_close(&output.metrics));
   delta_session_destroy(session);
   delta_plan_free(plan);
   return status;
 }
 
-static delta_status_t check_usage(const delta_run_settings_t *settings, const delta_options_t *options) {
+static delta_status_t check_usage(const void *self, const delta_options_t *options) {
+  const delta_run_settings_t *settings = self;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no plan given");
   if (!settings->data && !settings->evaluation)
     return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
@@ -326,23 +325,14 @@ static delta_status_t check_usage(const delta_run_settings_t *settings, const de
   return DELTA_OK;
 }
 
+static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
+  watch_signals();
+  return train(self, options->positionals.items[0], allocator);
+}
+
 int main(int argc, char **argv) {
-  delta_allocator_t allocator = delta_allocator_system();
   delta_run_settings_t settings = {.learning_rate = -1, .shuffle = true};
-  delta_options_t options = {0};
-  bool stopped = false;
-  int exit_status;
-  delta_status_t status = delta_options_parse(&program, argc, argv, &settings, allocator, &options);
-  if (!status && options.request == DELTA_OPTIONS_RUN) status = check_usage(&settings, &options);
-  if (status) {
-    exit_status = delta_cli_usage(program.name, status);
-  } else if (options.request != DELTA_OPTIONS_RUN) {
-    exit_status = delta_cli_finish(program.name, delta_cli_inform(&program, options.request, allocator));
-  } else {
-    watch_signals();
-    exit_status = delta_cli_finish(program.name, train(&settings, options.positionals.items[0], allocator, &stopped));
-  }
-  delta_options_deinit(&options, &settings);
-  if (exit_status == DELTA_EXIT_DONE && stopped) exit_status = 128 + stop_signal;
-  return exit_status;
+  const delta_cli_command_t command = {.program = &program, .settings = &settings, .check = check_usage, .run = run};
+  int exit_status = delta_cli_main(&command, argc, argv);
+  return exit_status == DELTA_EXIT_DONE && stopped_by ? 128 + stopped_by : exit_status;
 }

@@ -2,8 +2,10 @@
 //
 //   typedef struct { const char *output; double rate; bool verbose; } settings_t;
 //   static const delta_option_t rows[] = {
-//     {.section = "OUTPUT", .name = "-o", .kind = DELTA_OPTION_TEXT, .argument = "FILE", .offset = offsetof(settings_t, output), .help = "..."},
-//     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = offsetof(settings_t, verbose), .help = "..."},
+//     {.section = "OUTPUT", .name = "-o", .kind = DELTA_OPTION_TEXT, .argument = "FILE",
+//      .offset = offsetof(settings_t, output), .help = "Where the plan goes."},
+//     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG,
+//      .offset = offsetof(settings_t, verbose), .help = "Say more."},
 //   };
 //
 // Both `--name value` and `--name=value` are read; of an option given twice the last counts, lists collect; `--` ends options; `--help`,
@@ -11,6 +13,7 @@
 #ifndef DELTA_CLI_OPTIONS_H_
 #define DELTA_CLI_OPTIONS_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/allocator.h"
@@ -56,6 +59,13 @@ typedef struct delta_option {
   double minimum, maximum;
   delta_option_availability_t availability; // NOT_YET: a usage error that says so
 } delta_option_t;
+
+// A row for an option of a later version; `member` of the settings takes its value and is not read.
+#define DELTA_OPTION_LATER(section_, name_, kind_, argument_, settings_type, member, help_)                                             \
+  {                                                                                                                                     \
+    .section = section_, .name = name_, .kind = DELTA_OPTION_##kind_, .argument = argument_, .offset = offsetof(settings_type, member), \
+    .help = help_, .availability = DELTA_OPTION_NOT_YET                                                                                 \
+  }
 
 // A program, as its help describes it.
 typedef struct delta_program {

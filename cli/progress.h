@@ -1,5 +1,5 @@
-// Progress: how far long work has come. On a terminal a bar that is redrawn in place; anywhere else plain lines, few of them, without control
-// sequences. Time comes from the caller. A stream that cannot be written to is no error: progress is for looking at.
+// Progress: how far long work has come. On a terminal a bar that is redrawn in place; anywhere else plain lines, few of them, without
+// control sequences. Time comes from the caller. A stream that cannot be written to is no error: progress is for looking at.
 #ifndef DELTA_CLI_PROGRESS_H_
 #define DELTA_CLI_PROGRESS_H_
 

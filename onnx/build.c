@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/eager.h"
+#include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
 #include "onnx/optimizer.h"
@@ -17,7 +19,6 @@
 // Suffixes of the states that are kept for a parameter, and names of the accumulated scalars.
 #define GRADIENT_SUFFIX      "gradient"
 #define ACCUMULATED_LOSS_SUM DELTA_NAME_LOSS_SUM "/accumulated"
-#define ACCUMULATED_COUNT    DELTA_NAME_LABEL_COUNT "/accumulated"
 
 typedef struct build {
   const delta_model_t *model;
@@ -36,6 +37,10 @@ typedef struct build {
 
 static void start_emit(build_t *build) {
   delta_emit_init(&build->emit, build->graph);
+  for (size_t n = 0; n < build->graph->nodes.count; ++n) {
+    const uint32_t group = build->graph->nodes.items[n].group;
+    if (group >= build->next_group) build->next_group = group + 1;
+  }
   build->emit.group = build->next_group++;
 }
 
@@ -127,7 +132,7 @@ static delta_status_t add_training_states(build_t *build) {
     DELTA_RETURN_IF_ERROR(add_state_beside(build, build->trained.items[i].state, GRADIENT_SUFFIX, DELTA_STATE_ACCUMULATOR, &state));
   }
   DELTA_RETURN_IF_ERROR(add_state(build, ACCUMULATED_LOSS_SUM, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->loss_sum));
-  return add_state(build, ACCUMULATED_COUNT, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->count);
+  return add_state(build, DELTA_NAME_ACCUMULATED_COUNT, DELTA_STATE_ACCUMULATOR, DELTA_DTYPE_FLOAT32, &scalar, &build->count);
 }
 
 // The states of a graph whose list is shorter, completed after the model of `full`.
@@ -148,12 +153,27 @@ static delta_status_t complete_states(build_t *build, const delta_graph_t *full)
   return DELTA_OK;
 }
 
-static delta_status_t replace_graph(build_t *build, delta_status_t (*pass)(const delta_graph_t *, delta_allocator_t, delta_graph_t **)) {
-  delta_graph_t *changed = NULL;
-  DELTA_RETURN_IF_ERROR(pass(build->graph, build->allocator, &changed));
+static void replace_graph(build_t *build, delta_graph_t *graph) {
   delta_graph_free(build->graph);
-  build->graph = changed;
+  build->graph = graph;
   start_emit(build);
+}
+
+// Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.
+static delta_status_t fuse(build_t *build) {
+  if (!build->options->eager && !delta_lever_is_on(build->options->import.levers, DELTA_LEVER_FUSE)) return DELTA_OK;
+  delta_graph_t *fused = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
+  replace_graph(build, fused);
+  return DELTA_OK;
+}
+
+// Not before differentiation: what only gradients read (indices of maxima, masks) would be dropped.
+static delta_status_t prune(build_t *build) {
+  delta_graph_t *pruned = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_prune(build->graph, build->allocator, &pruned));
+  replace_graph(build, pruned);
   return DELTA_OK;
 }
 
@@ -171,6 +191,8 @@ static delta_status_t build_gradients(build_t *build) {
   const bool logs = build->kind == DELTA_PROGRAM_TRAIN || build->kind == DELTA_PROGRAM_ACCUMULATE;
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
+  if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_eager_recognise(build->graph));
+  DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
   drop_outputs(build->graph);
@@ -368,7 +390,8 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
-  DELTA_GOTO_IF_ERROR(status, replace_graph(&build, delta_graph_prune), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;
 cleanup:

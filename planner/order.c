@@ -1,11 +1,19 @@
 // Order: a topological sort of the steps with priorities. A step becomes ready when what it depends on has run; of the ready ones the smallest key runs.
 //
-// Ranks, from first to last: steps on demand, updates and what only they need (early_update), the other steps by their place in the problem, updates
+// Ranks, from first to last: steps on demand, updates (early_update), what only one update needs, the other steps by their place in the problem, updates
 // (without early_update), constants nobody reads. Steps on demand need nothing but what is there from the start: in a second pass they sink to the first
 // step that has to come after them.
+//
+// What several updates need is most of a backward pass, and keeps its order. What one update needs is that parameter's gradient and what its optimizer makes
+// of it: running it at once lets the update run, and the gradient go.
 #include "planner/planner.h"
 
-typedef enum step_rank { RANK_ON_DEMAND, RANK_EARLY, RANK_IN_ORDER, RANK_LATE, RANK_LAST } step_rank_t;
+typedef enum step_rank { RANK_ON_DEMAND, RANK_UPDATE, RANK_FOR_UPDATE, RANK_IN_ORDER, RANK_LATE, RANK_LAST } step_rank_t;
+
+// Besides a step's index, what `update_of` may say: nobody, several updates and nobody else, somebody else.
+#define NEEDED_BY_NOBODY  UINT32_MAX
+#define NEEDED_BY_UPDATES (UINT32_MAX - 1)
+#define NEEDED_BY_OTHERS  (UINT32_MAX - 2)
 
 typedef struct order_builder {
   const delta_problem_t *problem;
@@ -16,6 +24,7 @@ typedef struct order_builder {
   uint32_t *reader_starts; // by tensor: first entry in `readers`; one more at the end
   uint32_t *readers;       // steps, by tensor
   step_rank_t *ranks;      // by step
+  uint32_t *update_of;     // by step: the one update that needs what it makes, directly or not
   uint32_t *missing;       // by step: dependencies that have not run
   uint32_t *target;        // by step: its place in `sorted`; of a step on demand, the place it sinks to
   uint32_t *sorted;        // steps after the first pass
@@ -66,6 +75,7 @@ static delta_status_t allocate_tables(order_builder_t *builder) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)problem->tensor_count + 1, &builder->reader_starts));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, input_count, &builder->readers));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->step_count, &builder->ranks));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->step_count, &builder->update_of));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->step_count, &builder->missing));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->step_count, &builder->target));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->step_count, &builder->sorted));
@@ -97,17 +107,26 @@ static void index_tensors(order_builder_t *builder) {
   starts[0] = 0;
 }
 
-// Whether only updates, or steps that only updates need, read what the step makes. Readers stand after the step, so their ranks are known.
-static bool only_updates_need(const order_builder_t *builder, const delta_problem_step_t *step) {
-  uint32_t readers = 0;
+static bool is_update(const order_builder_t *builder, uint32_t step) { return builder->problem->steps[step].flags & DELTA_STEP_UPDATE; }
+
+static uint32_t join_needs(uint32_t a, uint32_t b) {
+  if (a == b || b == NEEDED_BY_NOBODY) return a;
+  if (a == NEEDED_BY_NOBODY) return b;
+  return a == NEEDED_BY_OTHERS || b == NEEDED_BY_OTHERS ? NEEDED_BY_OTHERS : NEEDED_BY_UPDATES;
+}
+
+// Which updates need what the step makes. Readers stand after the step, so theirs is known.
+static uint32_t find_update(const order_builder_t *builder, const delta_problem_step_t *step) {
+  uint32_t needed_by = NEEDED_BY_NOBODY;
   for (uint32_t k = 0; k < step->output_count; ++k) {
     const uint32_t tensor = step->outputs[k];
-    if (builder->problem->tensors[tensor].flags & DELTA_TENSOR_OUTPUT) return false;
-    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r, ++readers) {
-      if (builder->ranks[builder->readers[r]] != RANK_EARLY) return false;
+    if (builder->problem->tensors[tensor].flags & DELTA_TENSOR_OUTPUT) return NEEDED_BY_OTHERS;
+    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r) {
+      const uint32_t reader = builder->readers[r];
+      needed_by = join_needs(needed_by, is_update(builder, reader) ? reader : builder->update_of[reader]);
     }
   }
-  return readers > 0;
+  return needed_by;
 }
 
 static bool has_readers(const order_builder_t *builder, const delta_problem_step_t *step) {
@@ -127,24 +146,21 @@ static bool needs_only_what_is_there(const order_builder_t *builder, const delta
   return true;
 }
 
+static step_rank_t rank_step(const order_builder_t *builder, uint32_t index) {
+  const delta_problem_step_t *step = &builder->problem->steps[index];
+  const uint32_t update = builder->update_of[index];
+  if (step->flags & DELTA_STEP_UPDATE) return builder->early_update ? RANK_UPDATE : RANK_LATE;
+  if (step->input_count == 0) return has_readers(builder, step) ? RANK_ON_DEMAND : RANK_LAST;
+  if (!builder->early_update || update == NEEDED_BY_NOBODY || update == NEEDED_BY_OTHERS) return RANK_IN_ORDER;
+  if (needs_only_what_is_there(builder, step)) return RANK_ON_DEMAND;
+  return update == NEEDED_BY_UPDATES ? RANK_IN_ORDER : RANK_FOR_UPDATE;
+}
+
 static void rank_steps(order_builder_t *builder) {
   const delta_problem_t *problem = builder->problem;
-  for (uint32_t s = problem->step_count; s-- > 0;) {
-    const delta_problem_step_t *step = &problem->steps[s];
-    if (step->flags & DELTA_STEP_UPDATE) {
-      builder->ranks[s] = builder->early_update ? RANK_EARLY : RANK_LATE;
-    } else if (step->input_count == 0) {
-      builder->ranks[s] = has_readers(builder, step) ? RANK_ON_DEMAND : RANK_LAST;
-    } else {
-      builder->ranks[s] = builder->early_update && only_updates_need(builder, step) ? RANK_EARLY : RANK_IN_ORDER;
-    }
-  }
-  // Producers stand before their readers, so what a step on demand needs has its final rank already.
-  for (uint32_t s = 0; s < problem->step_count; ++s) {
-    const delta_problem_step_t *step = &problem->steps[s];
-    const bool may_wait = builder->ranks[s] == RANK_EARLY && !(step->flags & DELTA_STEP_UPDATE);
-    if (may_wait && needs_only_what_is_there(builder, step)) builder->ranks[s] = RANK_ON_DEMAND;
-  }
+  for (uint32_t s = problem->step_count; s-- > 0;) builder->update_of[s] = find_update(builder, &problem->steps[s]);
+  // Producers stand before their readers, so what a step on demand needs has its rank already.
+  for (uint32_t s = 0; s < problem->step_count; ++s) builder->ranks[s] = rank_step(builder, s);
 }
 
 // Calls `visit` for every step that must run after step `index`: readers of its results, and for every state it reads the step that writes the state.
@@ -153,7 +169,8 @@ static void visit_successors(order_builder_t *builder, uint32_t index,
   const delta_problem_step_t *step = &builder->problem->steps[index];
   for (uint32_t k = 0; k < step->output_count; ++k) {
     const uint32_t tensor = step->outputs[k];
-    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r) visit(builder, index, builder->readers[r]);
+    for (uint32_t r = builder->reader_starts[tensor]; r < builder->reader_starts[tensor + 1]; ++r)
+      visit(builder, index, builder->readers[r]);
   }
   for (uint32_t k = 0; k < step->input_count; ++k) {
     const uint32_t updater = builder->updater[step->inputs[k]];

@@ -31,13 +31,13 @@ typedef struct packer {
   uint32_t count;
   uint64_t bound_bytes;
   uint32_t bound_step;
-  delta_region_t region;       // Owns the tables.
-  placed_block_t *placed;      // sorted by begin_bytes
-  ranked_block_t *ranked;      // for sorting
-  uint32_t *order;             // of the pass
-  uint32_t *best_order;        // of the best pass so far
-  uint64_t *offsets;           // of the pass, by block
-  uint64_t *best_offsets;      // by block
+  delta_region_t region;  // Owns the tables.
+  placed_block_t *placed; // sorted by begin_bytes
+  ranked_block_t *ranked; // for sorting
+  uint32_t *order;        // of the pass
+  uint32_t *best_order;   // of the best pass so far
+  uint64_t *offsets;      // of the pass, by block
+  uint64_t *best_offsets; // by block
   uint64_t best_end_bytes;
   uint64_t effort, effort_limit;
 } packer_t;
@@ -136,7 +136,8 @@ static void rank_by_peak_area(const packer_t *packer, const delta_block_t *block
   out_rank->second = lifetime(block);
 }
 
-static const rank_function_t rank_functions[] = {rank_by_lifetime, rank_by_peak, rank_by_area, rank_by_size, rank_by_peak_area, rank_by_start};
+static const rank_function_t rank_functions[] = {rank_by_lifetime, rank_by_peak,      rank_by_area,
+                                                 rank_by_size,     rank_by_peak_area, rank_by_start};
 
 static int compare_ranks(const void *left, const void *right) {
   const ranked_block_t *a = left, *b = right;
@@ -198,8 +199,12 @@ static delta_status_t allocate_tables(packer_t *packer) {
 
 delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, uint64_t bound_bytes, uint32_t bound_step, delta_allocator_t allocator,
                           uint64_t *out_end_bytes) {
-  packer_t packer = {
-      .blocks = blocks, .count = count, .bound_bytes = bound_bytes, .bound_step = bound_step, .best_end_bytes = UINT64_MAX, .effort_limit = LEAST_EFFORT + count * EFFORT_PER_BLOCK};
+  packer_t packer = {.blocks = blocks,
+                     .count = count,
+                     .bound_bytes = bound_bytes,
+                     .bound_step = bound_step,
+                     .best_end_bytes = UINT64_MAX,
+                     .effort_limit = LEAST_EFFORT + count * EFFORT_PER_BLOCK};
   delta_region_init(&packer.region, allocator);
   delta_status_t status = allocate_tables(&packer);
   if (!status) {

@@ -40,10 +40,11 @@ static delta_status_t refuse_budget(const delta_problem_t *problem, const delta_
   delta_status_t status = describe_largest(problem, schedule, &largest);
   if (!status) {
     const char *step = result->minimum_step == DELTA_PROBLEM_NONE ? "(start)" : problem->steps[result->minimum_step].name;
-    status = delta_status_make(DOES_NOT_FIT,
-                               "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; step '%s' sets it, its largest tensors are %s",
-                               delta_policy_info(policy)->name, (unsigned long long)result->minimum_budget_bytes,
-                               (unsigned long long)problem->budget_bytes, step, largest.count > 0 ? largest.items : "none");
+    status = delta_status_make(
+        DOES_NOT_FIT,
+        "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; step '%s' sets it, its largest tensors are %s",
+        delta_policy_info(policy)->name, (unsigned long long)result->minimum_budget_bytes, (unsigned long long)problem->budget_bytes, step,
+        largest.count > 0 ? largest.items : "none");
   }
   delta_text_deinit(&largest);
   return status;

@@ -53,8 +53,8 @@ typedef struct delta_order {
 } delta_order_t;
 void delta_order_deinit(delta_order_t *order);
 // early_update: a step that writes a state runs as soon as its inputs are final and all other readers of the state have run; else all of them run last, in order.
-// With early_update, steps whose results only such steps need run as soon as their inputs are there, or, when they need nothing but states and inputs of the
-// program, right before the first of them. Other steps keep their order, except that constants and fills (steps without inputs) run right before
+// With early_update, steps whose results only one such step needs (directly or not) run as soon as their inputs are there; those that need nothing but states
+// and inputs of the program, and that only such steps need, right before the first of them. Other steps keep their order, except that constants and fills (steps without inputs) run right before
 // their first reader; one without a reader runs last. Whatever the order, every reader of a state's old value runs before the step that writes it;
 // MALFORMED names a step where that is impossible.
 DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,

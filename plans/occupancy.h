@@ -23,8 +23,8 @@ typedef struct delta_occupancy {
 typedef delta_status_t (*delta_occupancy_visit_t)(void *self, uint32_t occupant);
 
 // A memory for the ranges [begins[i], ends[i]), none of them empty. Tables live in the region.
-DELTA_MUST_USE delta_status_t delta_occupancy_init(delta_occupancy_t *occupancy, const uint64_t *begins, const uint64_t *ends, uint32_t count,
-                                                   delta_region_t *region);
+DELTA_MUST_USE delta_status_t delta_occupancy_init(delta_occupancy_t *occupancy, const uint64_t *begins, const uint64_t *ends,
+                                                   uint32_t count, delta_region_t *region);
 // `occupant` takes one of the ranges. Stops at the first error of `visit`. Logarithmic, amortised over all calls.
 DELTA_MUST_USE delta_status_t delta_occupancy_take(delta_occupancy_t *occupancy, uint64_t begin, uint64_t end, uint32_t occupant,
                                                    delta_occupancy_visit_t visit, void *self);

@@ -1,9 +1,12 @@
 // Plan: programs over one state area, and what is needed to build and check them again. Written as JSON (docs/plan-format.md); untrusted when read.
+// Loading, saving and freeing one is in the public header.
 #ifndef DELTA_PLANS_PLAN_H_
 #define DELTA_PLANS_PLAN_H_
 
-#include "onnx/build.h"
+#include <delta/plan.h>
+
 #include "base/text.h"
+#include "onnx/build.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -36,8 +39,7 @@ typedef struct delta_plan_numerics {
 
 typedef struct delta_plan_totals {
   uint64_t node_count; // of the train program's graph
-  int64_t trainable_parameters;
-  uint32_t trainable_tensors;
+  uint64_t trainable_parameters, trainable_tensors;
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
   uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers
@@ -47,38 +49,40 @@ typedef struct delta_plan_totals {
   uint64_t memory_bytes[DELTA_CLASS_COUNT]; // of the train program, at its peak
 } delta_plan_totals_t;
 
-typedef struct delta_plan {
+struct delta_plan {
   delta_allocator_t allocator;
   delta_region_t region;  // Owns strings and lists.
   const char *model_file; // file name without folder: looked for beside the plan
   char model_sha256[65];
   const char *policy;
   delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
-  uint32_t levers;
-  double learning_rate; // the default rate of a run
-  int64_t accumulate;   // micro-steps per update; 1: plain training
+  uint32_t levers;             // those of build.import
+  double learning_rate;        // the default rate of a run
+  int64_t accumulate;          // micro-steps per update; 1: plain training
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;
   delta_plan_program_t *programs;
   uint32_t program_count;
   delta_plan_totals_t totals;
-} delta_plan_t;
+};
 
-void delta_plan_free(delta_plan_t *plan); // NULL is fine.
+DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
 
-// Text of a plan; equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
+// Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.
 DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta_text_t *out_text);
 // Reads and checks everything that can be checked without the model: ranges, indices, orders of lists. MALFORMED names the place in the file.
 DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
                                                    delta_plan_t **out_plan);
-DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
-DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_t allocator, delta_plan_t **out_plan);
 
 // The program of a kind and batch, or NULL.
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
 
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
+// Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
+
+// Whether the plan has every state of `graph`, of the same kind, type and shape. MISMATCH names the first that it has not.
+DELTA_MUST_USE delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph);
 
 #endif // DELTA_PLANS_PLAN_H_

@@ -18,10 +18,10 @@ enum {
 };
 
 // X(identifier, name): what a tensor is, for reports of memory by kind.
-#define DELTA_TENSOR_CLASSES(X)                                                                                                         \
-  X(PARAMETERS, "parameters")                                                                                                           \
-  X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer_state") X(ACTIVATIONS, "activations") X(WORKSPACE, "workspace") X(INPUTS, "inputs") \
-      X(OTHER, "other")
+#define DELTA_TENSOR_CLASSES(X) \
+  X(PARAMETERS, "parameters")   \
+  X(GRADIENTS, "gradients")     \
+  X(OPTIMIZER, "optimizer_state") X(ACTIVATIONS, "activations") X(WORKSPACE, "workspace") X(INPUTS, "inputs") X(OTHER, "other")
 typedef enum delta_tensor_class {
 #define DELTA_CLASS_ENUM(id, name) DELTA_CLASS_##id,
   DELTA_TENSOR_CLASSES(DELTA_CLASS_ENUM)

@@ -15,8 +15,8 @@ typedef struct problem_builder {
 } problem_builder_t;
 
 static const delta_tensor_class_t class_of_state_kind[] = {
-    [DELTA_STATE_PARAMETER] = DELTA_CLASS_PARAMETERS, [DELTA_STATE_FROZEN] = DELTA_CLASS_PARAMETERS,
-    [DELTA_STATE_STATISTIC] = DELTA_CLASS_PARAMETERS, [DELTA_STATE_MOMENT] = DELTA_CLASS_OPTIMIZER,
+    [DELTA_STATE_PARAMETER] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_FROZEN] = DELTA_CLASS_PARAMETERS,
+    [DELTA_STATE_STATISTIC] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_MOMENT] = DELTA_CLASS_OPTIMIZER,
     [DELTA_STATE_ACCUMULATOR] = DELTA_CLASS_GRADIENTS, [DELTA_STATE_COUNTER] = DELTA_CLASS_OTHER,
 };
 
@@ -76,20 +76,17 @@ static delta_status_t add_storages(problem_builder_t *builder) {
 static delta_status_t bind_state(problem_builder_t *builder, const delta_state_t *state) {
   const delta_graph_t *graph = builder->graph;
   if (delta_tensor_is_none(state->next)) return DELTA_OK;
-  const bool is_read = !delta_tensor_is_none(state->current);
   const uint32_t next = storage_index(graph, state->next);
-  if (is_read && next == storage_index(graph, state->current)) return DELTA_OK; // keeps its value
   delta_problem_tensor_t *tensor = &builder->problem->tensors[builder->tensor_of_storage[next]];
   if (graph->tensors.items[next].role != DELTA_ROLE_COMPUTED || tensor->becomes_state != DELTA_PROBLEM_NONE) {
     return delta_status_make(INTERNAL, "state '%s': its new value '%s' is not a value of its own", state->name, tensor->name);
   }
   uint32_t current;
-  if (is_read) {
+  if (!delta_tensor_is_none(state->current)) {
     current = builder->tensor_of_storage[state->current.index];
   } else {
     const size_t data_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-    DELTA_RETURN_IF_ERROR(
-        add_tensor(builder, state->name, data_bytes, DELTA_TENSOR_STATE, class_of_state_kind[state->kind], &current));
+    DELTA_RETURN_IF_ERROR(add_tensor(builder, state->name, data_bytes, DELTA_TENSOR_STATE, class_of_state_kind[state->kind], &current));
   }
   tensor->becomes_state = current;
   tensor->kind = class_of_state_kind[state->kind];
@@ -218,8 +215,9 @@ static delta_status_t build_problem(problem_builder_t *builder) {
   return delta_problem_check(problem);
 }
 
-delta_status_t delta_problem_from_graph(const delta_graph_t *graph, const delta_problem_graph_options_t *options, delta_allocator_t allocator,
-                                        delta_problem_t **out_problem, const uint32_t **out_tensor_of_storage) {
+delta_status_t delta_problem_from_graph(const delta_graph_t *graph, const delta_problem_graph_options_t *options,
+                                        delta_allocator_t allocator, delta_problem_t **out_problem,
+                                        const uint32_t **out_tensor_of_storage) {
   problem_builder_t builder = {.graph = graph, .options = options};
   DELTA_RETURN_IF_ERROR(delta_problem_create(allocator, &builder.problem));
   delta_status_t status = build_problem(&builder);

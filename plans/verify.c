@@ -40,7 +40,8 @@ static delta_status_t check_frame(const delta_verifier_t *verifier, uint32_t s) 
   for (uint32_t w = 0; w < step->wait_count; ++w) {
     const bool in_order = step->waits[w] < s && (w == 0 || step->waits[w] > step->waits[w - 1]);
     if (!in_order || verifier->schedule->steps[step->waits[w]].lane == step->lane) {
-      return delta_status_make(MALFORMED, "schedule step %u (%s): its wait for step %u is not for an earlier step of another lane, in order", s,
+      return delta_status_make(MALFORMED,
+                               "schedule step %u (%s): its wait for step %u is not for an earlier step of another lane, in order", s,
                                delta_verifier_step_name(verifier, s), step->waits[w]);
     }
   }
@@ -73,8 +74,8 @@ static void order_step(delta_verifier_t *verifier, uint32_t s, uint32_t last_of_
 
 // The fault of a buffer of step s, in the words of `text`.
 static delta_status_t buffer_fault(const delta_verifier_t *verifier, uint32_t s, uint32_t buffer, const char *text) {
-  return delta_status_make(MALFORMED, "schedule step %u (%s): buffer %u of tensor '%s' %s", s, delta_verifier_step_name(verifier, s), buffer,
-                           delta_verifier_buffer_name(verifier, buffer), text);
+  return delta_status_make(MALFORMED, "schedule step %u (%s): buffer %u of tensor '%s' %s", s, delta_verifier_step_name(verifier, s),
+                           buffer, delta_verifier_buffer_name(verifier, buffer), text);
 }
 
 // `buffer` must exist and hold `tensor` (DELTA_PROBLEM_NONE: a workspace).
@@ -110,8 +111,10 @@ static delta_status_t read_buffer(delta_verifier_t *verifier, uint32_t s, uint32
 
 static delta_status_t write_buffer(delta_verifier_t *verifier, uint32_t s, uint32_t buffer) {
   const bool has_users = verifier->users[buffer][0] || verifier->users[buffer][1] || verifier->users[buffer][2];
-  if (verifier->writer[buffer] != DELTA_PROBLEM_NONE || has_users) return buffer_fault(verifier, s, buffer, "is written twice, or after it is read");
-  if (verifier->schedule->buffers[buffer].first_step != s) return buffer_fault(verifier, s, buffer, "does not live from the step that writes it");
+  if (verifier->writer[buffer] != DELTA_PROBLEM_NONE || has_users)
+    return buffer_fault(verifier, s, buffer, "is written twice, or after it is read");
+  if (verifier->schedule->buffers[buffer].first_step != s)
+    return buffer_fault(verifier, s, buffer, "does not live from the step that writes it");
   verifier->writer[buffer] = s;
   note_use(verifier, s, buffer);
   return DELTA_OK;
@@ -197,7 +200,8 @@ static delta_status_t check_swap(step_walk_t *walk, uint32_t s) {
   }
   const uint32_t buffer = is_out ? step->inputs[0] : step->outputs[0];
   if (buffer >= verifier->schedule->buffer_count || verifier->schedule->buffers[buffer].tensor == DELTA_PROBLEM_NONE) {
-    return delta_status_make(MALFORMED, "schedule step %u (%s): buffer %u holds no tensor", s, delta_verifier_step_name(verifier, s), buffer);
+    return delta_status_make(MALFORMED, "schedule step %u (%s): buffer %u holds no tensor", s, delta_verifier_step_name(verifier, s),
+                             buffer);
   }
   return is_out ? read_buffer(verifier, s, buffer) : write_buffer(verifier, s, buffer);
 }

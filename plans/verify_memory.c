@@ -139,15 +139,15 @@ static delta_status_t visit_holder(void *self, uint32_t holder) {
   const bool works_in_place = newcomer->inplace_of == holder;
   if (verifier->schedule->buffers[holder].last_step >= first && !works_in_place) {
     return delta_status_make(MALFORMED, "schedule step %u (%s): buffers %u of tensor '%s' and %u of '%s' overlap while both live", first,
-                             delta_verifier_step_name(verifier, first), walk->newcomer, delta_verifier_buffer_name(verifier, walk->newcomer),
-                             holder, delta_verifier_buffer_name(verifier, holder));
+                             delta_verifier_step_name(verifier, first), walk->newcomer,
+                             delta_verifier_buffer_name(verifier, walk->newcomer), holder, delta_verifier_buffer_name(verifier, holder));
   }
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     const uint32_t last_use = verifier->users[holder][l];
     if (last_use <= verifier->ended[first][l] || (works_in_place && last_use == first + 1)) continue;
-    return delta_status_make(MALFORMED, "schedule step %u (%s): writes buffer %u of tensor '%s' without a wait for the users of '%s' there", first,
-                             delta_verifier_step_name(verifier, first), walk->newcomer, delta_verifier_buffer_name(verifier, walk->newcomer),
-                             delta_verifier_buffer_name(verifier, holder));
+    return delta_status_make(MALFORMED, "schedule step %u (%s): writes buffer %u of tensor '%s' without a wait for the users of '%s' there",
+                             first, delta_verifier_step_name(verifier, first), walk->newcomer,
+                             delta_verifier_buffer_name(verifier, walk->newcomer), delta_verifier_buffer_name(verifier, holder));
   }
   return DELTA_OK;
 }
@@ -262,8 +262,8 @@ static delta_status_t read_slot(host_walk_t *walk, const delta_occupancy_t *occu
     return delta_status_make(MALFORMED, "schedule step %u copies tensor '%s' from host bytes that do not hold it", s, name);
   }
   if (!delta_verifier_happens_before(walk->verifier, writer, s)) {
-    return delta_status_make(MALFORMED, "schedule step %u copies tensor '%s' from the host without a wait for step %u, which copies it there",
-                             s, name, writer);
+    return delta_status_make(
+        MALFORMED, "schedule step %u copies tensor '%s' from the host without a wait for step %u, which copies it there", s, name, writer);
   }
   walk->last_reader[writer] = s + 1;
   return DELTA_OK;

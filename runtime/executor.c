@@ -13,12 +13,13 @@ typedef struct delta_prepared_step {
   delta_kernel_buffers_t buffers;
 } delta_prepared_step_t;
 
-// Bytes that nobody needs after a step.
-typedef struct delta_dead_range {
+// Bytes without a value before or after a step.
+typedef struct delta_void_range {
   uint32_t step;
   void *address;
   size_t size_bytes;
-} delta_dead_range_t;
+} delta_void_range_t;
+typedef DELTA_ARRAY(delta_void_range_t) delta_void_ranges_t;
 
 struct delta_executor {
   delta_executor_options_t options;
@@ -26,10 +27,10 @@ struct delta_executor {
   delta_region_t region;    // Owns the address lists.
   delta_kernel_t **kernels; // Owned; per graph node.
   delta_prepared_step_t *steps;
-  void **inputs;                        // per graph input
-  void **outputs;                       // per graph output
-  size_t *state_offsets;                // per problem tensor that is a state or becomes one
-  DELTA_ARRAY(delta_dead_range_t) dead; // by step; only when poisoning
+  void **inputs;                  // per graph input
+  void **outputs;                 // per graph output
+  size_t *state_offsets;          // per problem tensor that is a state or becomes one
+  delta_void_ranges_t born, dead; // by step: what it writes first, what it reads last; only when poisoning
 };
 
 enum { DELTA_POISON_BYTE = 0xFF }; // a quiet NaN in every float type
@@ -158,20 +159,34 @@ static delta_status_t resolve_ends(delta_executor_t *executor) {
   return DELTA_OK;
 }
 
-// Lists what dies after each step, except what an in-place output takes over.
-static delta_status_t list_dead_ranges(delta_executor_t *executor) {
+static delta_status_t push_range(delta_executor_t *executor, delta_void_ranges_t *ranges, uint32_t step, uint32_t buffer) {
+  const delta_void_range_t range = {
+      .step = step, .address = buffer_address(executor, buffer), .size_bytes = executor->options.schedule->buffers[buffer].size_bytes};
+  return delta_array_push(executor->allocator, ranges, &range);
+}
+
+// Whether a buffer has a value before the first step.
+static bool holds_input(const delta_executor_t *executor, uint32_t buffer) {
+  uint32_t tensor = executor->options.schedule->buffers[buffer].tensor;
+  return tensor != DELTA_PROBLEM_NONE && (executor->options.problem->tensors[tensor].flags & DELTA_TENSOR_INPUT) &&
+         executor->options.schedule->buffers[buffer].first_step == 0;
+}
+
+// Lists what begins and ends with each step, except what an in-place output takes over.
+static delta_status_t list_void_ranges(delta_executor_t *executor) {
   const delta_schedule_t *schedule = executor->options.schedule;
   bool *taken = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, schedule->buffer_count, &taken));
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
     if (schedule->buffers[i].inplace_of != DELTA_PROBLEM_NONE) taken[schedule->buffers[i].inplace_of] = true;
   }
-  for (uint32_t step = 0; step + 1 < schedule->step_count; ++step) {
+  for (uint32_t step = 0; step < schedule->step_count; ++step) {
     for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
       const delta_buffer_t *buffer = &schedule->buffers[i];
-      if (buffer->last_step != step || taken[i]) continue;
-      const delta_dead_range_t range = {.step = step, .address = buffer_address(executor, i), .size_bytes = buffer->size_bytes};
-      DELTA_RETURN_IF_ERROR(delta_array_push(executor->allocator, &executor->dead, &range));
+      bool is_born = buffer->first_step == step && buffer->inplace_of == DELTA_PROBLEM_NONE && !holds_input(executor, i);
+      bool is_dead = buffer->last_step == step && !taken[i] && step + 1 < schedule->step_count;
+      if (is_born) DELTA_RETURN_IF_ERROR(push_range(executor, &executor->born, step, i));
+      if (is_dead) DELTA_RETURN_IF_ERROR(push_range(executor, &executor->dead, step, i));
     }
   }
   return DELTA_OK;
@@ -193,7 +208,7 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   DELTA_GOTO_IF_ERROR(status, resolve_states(executor), cleanup);
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
-  if (options->poison) DELTA_GOTO_IF_ERROR(status, list_dead_ranges(executor), cleanup);
+  if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
   *out_executor = executor;
   executor = NULL;
 cleanup:
@@ -208,6 +223,7 @@ void delta_executor_destroy(delta_executor_t *executor) {
       executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
   delta_release(executor->allocator, executor->kernels);
+  delta_array_deinit(executor->allocator, &executor->born);
   delta_array_deinit(executor->allocator, &executor->dead);
   delta_region_deinit(&executor->region);
   delta_release(executor->allocator, executor);
@@ -217,14 +233,14 @@ void *delta_executor_input(delta_executor_t *executor, uint32_t index) { return 
 
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index) { return executor->outputs[index]; }
 
-// Whether every element of a float32 or float64 tensor is finite; other types always are.
-static bool is_finite_everywhere(const delta_tensor_t *tensor, const void *data) {
-  if (!delta_dtype_is_float(tensor->dtype)) return true;
-  int64_t count = delta_shape_count(&tensor->shape);
+bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
+  if (!delta_dtype_is_float(dtype)) return false;
+  int64_t count = delta_shape_count(shape);
   for (int64_t i = 0; i < count; ++i) {
-    if (!isfinite(delta_element_load_double(data, tensor->dtype, (size_t)i))) return false;
+    double value = delta_element_load_double(data, dtype, (size_t)i);
+    if (isnan(value) || value == INFINITY) return true;
   }
-  return true;
+  return false;
 }
 
 // Whether the checks asked for stop the run after this step.
@@ -236,15 +252,27 @@ static bool must_stop(const delta_executor_t *executor, const delta_run_options_
     delta_tensor_id_t id = step->node->outputs[i];
     if (delta_tensor_is_none(id)) continue;
     bool is_watched = !delta_tensor_is_none(watched) && delta_graph_tensor(graph, watched)->storage.index == id.index;
-    if (!is_watched && !options->check_values) continue;
-    if (!is_finite_everywhere(delta_graph_tensor(graph, id), step->buffers.outputs[i])) return true;
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, id);
+    const void *data = step->buffers.outputs[i];
+    if (is_watched && !isfinite(delta_element_load_double(data, tensor->dtype, 0))) return true;
+    if (options->check_values && delta_has_bad_value(data, tensor->dtype, &tensor->shape)) return true;
   }
   return false;
 }
 
-static void poison_dead_bytes(const delta_executor_t *executor, uint32_t step, size_t *cursor) {
-  for (; *cursor < executor->dead.count && executor->dead.items[*cursor].step == step; ++*cursor) {
-    memset(executor->dead.items[*cursor].address, DELTA_POISON_BYTE, executor->dead.items[*cursor].size_bytes);
+// Whether a step writes a state other than a counter.
+static bool changes_states(const delta_problem_t *problem, const delta_problem_step_t *step) {
+  for (uint32_t i = 0; i < step->output_count; ++i) {
+    const delta_problem_tensor_t *tensor = &problem->tensors[step->outputs[i]];
+    if (tensor->becomes_state != DELTA_PROBLEM_NONE && tensor->kind != DELTA_CLASS_OTHER) return true;
+  }
+  return false;
+}
+
+// Fills the ranges of a step. The cursor goes through the list once in a run.
+static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cursor) {
+  for (; *cursor < ranges->count && ranges->items[*cursor].step == step; ++*cursor) {
+    memset(ranges->items[*cursor].address, DELTA_POISON_BYTE, ranges->items[*cursor].size_bytes);
   }
 }
 
@@ -269,8 +297,9 @@ static delta_status_t run_step(delta_executor_t *executor, uint32_t index) {
 delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *out_result) {
   const delta_executor_options_t *o = &executor->options;
   *out_result = (delta_run_result_t){0};
-  size_t dead_cursor = 0;
+  size_t born_cursor = 0, dead_cursor = 0;
   for (uint32_t i = 0; i < o->schedule->step_count; ++i) {
+    poison(&executor->born, i, &born_cursor);
     DELTA_RETURN_IF_ERROR(run_step(executor, i));
     const delta_prepared_step_t *prepared = &executor->steps[i];
     if (must_stop(executor, options, prepared)) {
@@ -279,8 +308,8 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
       out_result->node_name = prepared->node->name;
       return DELTA_OK;
     }
-    if (prepared->node->phase == DELTA_PHASE_UPDATE) ++out_result->updates_done;
-    if (o->poison) poison_dead_bytes(executor, i, &dead_cursor);
+    if (changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++out_result->updates_done;
+    poison(&executor->dead, i, &dead_cursor);
   }
   return o->device->driver->synchronize(o->device);
 }

@@ -26,7 +26,7 @@ typedef struct delta_executor_options {
   const delta_plan_t *plan;         // for the places of states
   delta_arena_t *arena;
   size_t state_bytes; // where the program's own bytes begin in the arena
-  bool poison;        // fill dead bytes with a pattern after each step (tests; host-addressable devices)
+  bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
 } delta_executor_options_t;
@@ -43,15 +43,19 @@ const void *delta_executor_output(const delta_executor_t *executor, uint32_t ind
 typedef struct delta_run_options {
   // Stops before the next step once this output (a float scalar) has been computed and is not finite; DELTA_INDEX_NONE: none.
   uint32_t finite_output;
-  bool check_values; // look at every float result; stop at the first that is not finite
+  // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
+  bool check_values;
 } delta_run_options_t;
 
 typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
   const char *node_name; // of that step
-  uint32_t updates_done; // states already changed when it stopped
+  uint32_t updates_done; // states already changed when it stopped, counters aside
 } delta_run_result_t;
+
+// Whether a tensor of a float type has a NaN or +infinity.
+bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape);
 
 DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options,
                                                  delta_run_result_t *out_result);

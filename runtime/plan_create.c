@@ -22,13 +22,6 @@ typedef struct delta_plan_maker {
   uint64_t minimum_bytes; // arena that every program fits in, states included
 } delta_plan_maker_t;
 
-static delta_status_t create_empty_plan(delta_allocator_t allocator, delta_plan_t **out_plan) {
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_plan));
-  (*out_plan)->allocator = allocator;
-  delta_region_init(&(*out_plan)->region, allocator);
-  return DELTA_OK;
-}
-
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
@@ -102,7 +95,7 @@ static delta_status_t plan_programs(delta_plan_maker_t *maker) {
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
   totals->node_count = maker->parts[0].graph->nodes.count;
-  totals->trainable_parameters = maker->parts[0].facts.trainable_parameters;
+  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
   totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
   maker->minimum_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
@@ -209,7 +202,7 @@ static delta_status_t check_budget(delta_plan_maker_t *maker) {
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
   DELTA_RETURN_IF_ERROR(delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                                             &totals->budget_bytes));
+                                             maker->device->granule_bytes, &totals->budget_bytes));
   if (totals->arena_bytes <= totals->budget_bytes) return DELTA_OK;
   delta_text_t peak;
   delta_text_init(&peak, maker->allocator);
@@ -235,15 +228,9 @@ static delta_status_t name_numerics(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
   *numerics = (delta_plan_numerics_t){
       .device = device->driver->name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
-  delta_sha256_t hash;
-  delta_sha256_init(&hash);
-  for (uint32_t i = 0; i < maker->part_count; ++i) delta_selection_hash(maker->parts[i].graph, maker->parts[i].selection, &hash);
-  delta_sha256_update(&hash, &numerics->threads, sizeof numerics->threads);
-  delta_sha256_update(&hash, instruction_set, strlen(instruction_set));
-  delta_sha256_update(&hash, libraries, strlen(libraries));
-  char text[DELTA_SHA256_TEXT_BYTES];
-  delta_sha256_final_text(&hash, text);
-  memcpy(numerics->id, text, sizeof numerics->id - 1);
+  const delta_program_parts_t *parts[DELTA_MOST_PROGRAMS];
+  for (uint32_t i = 0; i < maker->part_count; ++i) parts[i] = &maker->parts[i];
+  delta_program_numerics_id(parts, maker->part_count, device, numerics->id);
   return DELTA_OK;
 }
 
@@ -278,6 +265,15 @@ static void log_facts(const delta_plan_maker_t *maker) {
   }
 }
 
+// Versions of the structs: whoever was compiled with other headers is told so.
+static delta_status_t check_sizes(const delta_plan_options_t *options, const delta_plan_summary_t *summary) {
+  if (options->struct_size != sizeof *options)
+    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
+  if (summary && summary->struct_size != sizeof *summary)
+    return delta_status_make(INVALID_ARGUMENT, "plan summary: set struct_size to sizeof(delta_plan_summary_t)");
+  return DELTA_OK;
+}
+
 static void deinit_maker(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
   delta_device_close(maker->device);
@@ -288,10 +284,11 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
+  DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, create_empty_plan(allocator, &maker.plan), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);

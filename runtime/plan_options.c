@@ -1,6 +1,7 @@
 // Names of losses, optimizers and modes come from the rows of their tables, and so do the lists in the messages.
 #include "runtime/plan_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +195,7 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
 }
 
 delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
-                                    uint64_t *out_budget_bytes) {
+                                    size_t granule_bytes, uint64_t *out_budget_bytes) {
   if (!text) {
     *out_budget_bytes = free_bytes;
     return DELTA_OK;
@@ -213,7 +214,8 @@ delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint6
     double percent = strtod(text, &end);
     if (end != text + length - 1 || !(percent > 0 && percent <= 1e6))
       return delta_status_make(INVALID_ARGUMENT, "--budget %s: give a percentage above 0", text);
-    *out_budget_bytes = (uint64_t)((double)unlimited_bytes * percent / 100);
+    // Up to whole granules, which are what is committed: 100% is then enough for what has no gaps.
+    *out_budget_bytes = (uint64_t)ceil((double)unlimited_bytes * percent / 100 / (double)granule_bytes) * granule_bytes;
     return DELTA_OK;
   }
   return delta_status_annotate(delta_size_parse(text, out_budget_bytes), "--budget");

@@ -12,6 +12,6 @@ DELTA_MUST_USE delta_status_t delta_plan_options_apply(const delta_plan_options_
 
 // Resolves a budget text. unlimited_bytes and minimum_bytes are what the train program needs; free_bytes what the device has.
 DELTA_MUST_USE delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
-                                                   uint64_t *out_budget_bytes);
+                                                   size_t granule_bytes, uint64_t *out_budget_bytes);
 
 #endif // DELTA_RUNTIME_PLAN_OPTIONS_H_

@@ -1,5 +1,6 @@
 // Running a program of a session once, and explaining a loss that is not finite.
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "runtime/session_parts.h"
@@ -25,20 +26,102 @@ static void fill_report(const delta_session_t *session, const delta_live_program
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
 
-// The loss is not finite: runs again, looking at every value, to name where it began.
-static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
-                                       double learning_rate, const delta_run_result_t *stopped) {
-  delta_run_result_t found = {0};
-  const delta_run_options_t checked = {.finite_output = DELTA_INDEX_NONE, .check_values = true};
-  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
-  const char *node = found.stopped ? found.node_name : stopped->node_name;
-  const char *states = stopped->updates_done ? "states were already being updated in this step" : "no state was changed by this step";
+// --- a loss that is not finite -----------------------------------------------------------------------------------------------------------------
+
+// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the update divides by the
+// count of all micro-batches: there the sum is watched.
+static uint32_t watched_output(const delta_live_program_t *program) {
+  const char *name = program->parts.kind == DELTA_PROGRAM_TRAIN        ? DELTA_NAME_LOSS
+                     : program->parts.kind == DELTA_PROGRAM_ACCUMULATE ? DELTA_NAME_LOSS_SUM
+                                                                       : NULL;
+  return name ? delta_session_find_output(program->parts.graph, name) : DELTA_INDEX_NONE;
+}
+
+// Whether the program has class labels and all that were fed are the one to ignore.
+static bool has_no_label(const delta_session_t *session, const delta_live_program_t *program) {
+  if (!program->parts.facts.has_accuracy) return false;
+  const delta_graph_t *graph = program->parts.graph;
+  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    if (strcmp(tensor->name, DELTA_NAME_LABEL) != 0) continue;
+    const void *labels = delta_executor_input(program->executor, i);
+    int64_t count = delta_shape_count(&tensor->shape), ignored = 0;
+    while (ignored < count && delta_element_load_int64(labels, tensor->dtype, (size_t)ignored) == session->build.ignore_index) ++ignored;
+    return ignored == count;
+  }
+  return false;
+}
+
+// The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is.
+static const char *find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what) {
+  const delta_graph_t *graph = program->parts.graph;
+  *out_what = "input";
+  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return tensor->name;
+  }
+  *out_what = "state";
+  for (uint32_t i = 0; i < session->plan->state_count; ++i) {
+    const delta_plan_state_t *state = &session->plan->states[i];
+    const void *address = session->device->driver->arena_address(session->arena, state->offset_bytes);
+    if (delta_has_bad_value(address, state->dtype, &state->shape)) return state->name;
+  }
+  return NULL;
+}
+
+// What a step that stopped left behind, for messages.
+static const char *describe_states(const delta_run_result_t *stopped) {
+  return stopped->updates_done ? "states (running statistics, or weights updated early) were already changed by this step"
+                               : "no state was changed by this step";
+}
+
+static delta_status_t not_finite(const char *what, const char *name, const delta_run_result_t *stopped) {
   return delta_status_make(
       NOT_A_NUMBER,
-      "the loss is not a finite number; the first such value comes from node '%s'; %s. Lower --lr, clip gradients, or check the data", node,
-      states);
+      "the loss is not a finite number; the first such value is in %s '%s'; %s; lower --lr, clip gradients, or check the "
+      "data and the weights",
+      what, name, describe_states(stopped));
 }
+
+// The loss is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
+static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
+                                       double learning_rate, const delta_run_result_t *stopped) {
+  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
+  if (has_no_label(session, program)) {
+    return delta_status_make(
+        NOT_A_NUMBER,
+        "no label of the batch counts: all are %lld, the one to ignore, and a mean over no labels is not a number; %s; "
+        "check the labels or use a larger --batch",
+        (long long)session->build.ignore_index, describe_states(stopped));
+  }
+  const char *what = NULL, *source = find_bad_source(session, program, &what);
+  if (source) return not_finite(what, source, stopped);
+  delta_run_result_t found = {0};
+  const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
+  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
+  return not_finite("the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
+}
+
+// A step stopped at a loss that is not finite.
+static delta_status_t end_stopped_step(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
+                                       double learning_rate, delta_counters_t counters, const delta_run_result_t *stopped) {
+  delta_session_set_counters(session, counters);
+  delta_status_t status = explain_bad_loss(session, program, batch, learning_rate, stopped);
+  delta_session_set_counters(session, counters);
+  return status;
+}
+
+// An update by the mean over no labels would make every weight NaN.
+static delta_status_t check_accumulated(delta_session_t *session) {
+  float count = 0;
+  DELTA_RETURN_IF_ERROR(delta_session_read(session, DELTA_NAME_ACCUMULATED_COUNT, &count, sizeof count));
+  if (count > 0) return DELTA_OK;
+  return delta_status_make(NOT_A_NUMBER,
+                           "no label was counted since the last update, and a mean over no labels is not a number; no state was changed by "
+                           "this step; accumulate a micro-batch with labels before the update");
+}
+
+// --- running -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
@@ -52,6 +135,11 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
   delta_program_kind_t kind = program_kinds[which];
+  if (!isfinite(learning_rate)) return delta_status_make(INVALID_ARGUMENT, "the learning rate is not a finite number");
+  if (out_report && out_report->struct_size != sizeof *out_report) {
+    return delta_status_make(INVALID_ARGUMENT, "run report of %zu bytes: set struct_size to sizeof(delta_run_report_t)",
+                             out_report->struct_size);
+  }
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
   if (kind != DELTA_PROGRAM_APPLY && batch->rows < 1)
@@ -60,13 +148,13 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
   session->evaluated = NULL;
   double start_seconds = delta_clock_seconds();
+  delta_counters_t counters = delta_session_get_counters(session);
+  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  bool trains = kind == DELTA_PROGRAM_TRAIN || kind == DELTA_PROGRAM_ACCUMULATE;
   delta_run_result_t result = {0};
-  const delta_run_options_t run = {.finite_output =
-                                       trains ? delta_session_find_output(program->parts.graph, DELTA_NAME_LOSS) : DELTA_INDEX_NONE};
+  const delta_run_options_t run = {.finite_output = watched_output(program)};
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
-  if (result.stopped) return explain_bad_loss(session, program, batch, learning_rate, &result);
+  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
   if (out_report) fill_report(session, program, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;

@@ -118,6 +118,25 @@ delta_status_t delta_session_read_output(delta_session_t *session, const char *n
   return session->device->driver->read(session->device, buffer, delta_executor_output(program->executor, index), *out_size_bytes);
 }
 
+static int64_t get_counter(const delta_session_t *session, const char *name) {
+  const delta_plan_state_t *state = find_state(session, name);
+  return state ? delta_element_load_int64(state_address(session, state), state->dtype, 0) : 0;
+}
+
+static void set_counter(delta_session_t *session, const char *name, int64_t value) {
+  const delta_plan_state_t *state = find_state(session, name);
+  if (state) delta_element_store_int64(state_address(session, state), state->dtype, 0, value);
+}
+
+delta_counters_t delta_session_get_counters(const delta_session_t *session) {
+  return (delta_counters_t){.step = get_counter(session, DELTA_NAME_STEP), .draw = get_counter(session, DELTA_NAME_DRAW)};
+}
+
+void delta_session_set_counters(delta_session_t *session, delta_counters_t counters) {
+  set_counter(session, DELTA_NAME_STEP, counters.step);
+  set_counter(session, DELTA_NAME_DRAW, counters.draw);
+}
+
 static delta_status_t export_value(void *self, const char *name, void *buffer, size_t size_bytes, bool *out_replaced) {
   delta_session_t *session = self;
   const delta_plan_state_t *state = find_state(session, name);

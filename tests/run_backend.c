@@ -76,15 +76,15 @@ static void run_case(const arguments_t *arguments, const char *name, const delta
   switch (delta_backend_run_case(backend_case, reason)) {
     case DELTA_OUTCOME_PASSED:
       ++tally->passed;
-      printf("passed %s%s%s\n", name, reason[0] ? ": " : "", reason);
+      printf("ok %s%s%s\n", name, reason[0] ? ": " : "", reason);
       break;
     case DELTA_OUTCOME_FAILED:
       ++tally->failed;
-      printf("FAILED %s: %s\n", name, reason);
+      printf("FAIL %s: %s\n", name, reason);
       break;
     case DELTA_OUTCOME_SKIPPED:
       ++tally->skipped;
-      printf("skipped %s: %s\n", name, reason);
+      printf("skip %s: %s\n", name, reason);
       break;
   }
   if (arguments->verbose) fflush(stdout); // a crash then shows the case before it

@@ -1,7 +1,9 @@
 // Trains the models of a folder and compares with their references: forward pass, loss, gradients, running statistics, and the weights after the
 // steps of two optimizers. A case passes within the tolerance that its about.json gives. Prints a line per case and a total.
 //
-//   run_models FOLDER [--kernels reference] [--threads N] [--model NAME]
+//   run_models FOLDER [--kernels cpu|cpu-eager|reference] [--threads N] [--model NAME]
+//
+// By default plans and sessions of the CPU driver are tested; cpu-eager has the plans of policy eager; reference needs neither plan nor driver.
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -377,17 +379,18 @@ typedef struct case_info {
   const char *name;
   case_function_t run;
   delta_optimizer_t optimizer;
+  bool accumulates; // the programs are accumulate and apply
   bool as_exported;
   case_filter_t filter;
 } case_info_t;
 static const case_info_t cases[] = {
-    {"forward", case_forward, DELTA_OPTIMIZER_NONE, true, CASE_WITHOUT_MASKS},
-    {"forward without masks", case_forward, DELTA_OPTIMIZER_NONE, false, CASE_WITH_MASKS},
-    {"mean over masks", case_masks, DELTA_OPTIMIZER_SGD, false, CASE_WITH_MASKS},
-    {"gradients", case_gradients, DELTA_OPTIMIZER_SGD, false, CASE_WITHOUT_MASKS},
-    {"sgd", case_sgd, DELTA_OPTIMIZER_SGD, false, CASE_WITHOUT_MASKS},
-    {"sgd, accumulate and apply", case_sgd_apart, DELTA_OPTIMIZER_SGD, false, CASE_WITHOUT_MASKS},
-    {"adamw", case_adamw, DELTA_OPTIMIZER_ADAMW, false, CASE_WITHOUT_MASKS},
+    {"forward", case_forward, DELTA_OPTIMIZER_NONE, false, true, CASE_WITHOUT_MASKS},
+    {"forward without masks", case_forward, DELTA_OPTIMIZER_NONE, false, false, CASE_WITH_MASKS},
+    {"mean over masks", case_masks, DELTA_OPTIMIZER_SGD, true, false, CASE_WITH_MASKS},
+    {"gradients", case_gradients, DELTA_OPTIMIZER_SGD, true, false, CASE_WITHOUT_MASKS},
+    {"sgd", case_sgd, DELTA_OPTIMIZER_SGD, false, false, CASE_WITHOUT_MASKS},
+    {"sgd, accumulate and apply", case_sgd_apart, DELTA_OPTIMIZER_SGD, true, false, CASE_WITHOUT_MASKS},
+    {"adamw", case_adamw, DELTA_OPTIMIZER_ADAMW, false, false, CASE_WITHOUT_MASKS},
 };
 
 static delta_status_t set_loss(model_case_t *m) {
@@ -412,7 +415,6 @@ static delta_status_t set_loss(model_case_t *m) {
 
 static delta_status_t set_optimizer(model_case_t *m, delta_optimizer_t kind) {
   m->options.optimizer = delta_optimizer_defaults(kind);
-  m->options.accumulates = kind != DELTA_OPTIMIZER_NONE;
   if (kind == DELTA_OPTIMIZER_NONE) return DELTA_OK;
   const char *name = kind == DELTA_OPTIMIZER_SGD ? "sgd" : "adamw";
   DELTA_RETURN_IF_ERROR(optimizer_number(m, name, "weight_decay", &m->options.optimizer.weight_decay));
@@ -422,6 +424,7 @@ static delta_status_t set_optimizer(model_case_t *m, delta_optimizer_t kind) {
 
 static delta_status_t run_case(model_case_t *m, const case_info_t *info, comparison_t *c) {
   DELTA_RETURN_IF_ERROR(set_optimizer(m, info->optimizer));
+  m->options.accumulates = info->accumulates;
   m->options.import.as_exported = info->as_exported;
   delta_stepper_t *stepper = NULL;
   DELTA_RETURN_IF_ERROR(m->kind->create(m->model, &m->options, m->threads, m->allocator, &stepper));
@@ -494,7 +497,7 @@ static size_t list_models(const char *folder, char *names[MAX_MODELS]) {
 }
 
 int main(int argc, char **argv) {
-  static const delta_stepper_kind_t *const kinds[] = {&delta_stepper_reference};
+  static const delta_stepper_kind_t *const kinds[] = {&delta_stepper_session, &delta_stepper_session_eager, &delta_stepper_reference};
   const delta_stepper_kind_t *kind = kinds[0];
   const char *folder = NULL, *only = NULL;
   int threads = 1;
@@ -516,7 +519,8 @@ int main(int argc, char **argv) {
   char *names[MAX_MODELS];
   const size_t count = folder ? list_models(folder, names) : 0;
   if (kind == NULL || count == 0) {
-    fprintf(stderr, "usage: run_models FOLDER [--kernels reference] [--threads N] [--model NAME]; FOLDER has a folder per model\n");
+    fprintf(stderr,
+            "usage: run_models FOLDER [--kernels cpu|cpu-eager|reference] [--threads N] [--model NAME]; FOLDER has a folder per model\n");
     return 2;
   }
   totals_t totals = {0};

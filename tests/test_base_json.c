@@ -208,3 +208,21 @@ Test(json, writer_refuses_to_nest_too_deep) {
   cr_assert_eq(code_of(delta_json_writer_finish(&writer), "deep"), DELTA_STATUS_INTERNAL);
   delta_text_deinit(&text);
 }
+
+Test(json_writer, inline_objects_stay_on_one_line) {
+  delta_text_t text;
+  delta_text_init(&text, delta_allocator_system());
+  delta_json_writer_t writer;
+  delta_json_writer_init(&writer, &text, false);
+  delta_json_begin_array(&writer, NULL);
+  delta_json_begin_inline_object(&writer, NULL);
+  delta_json_write_int64(&writer, "a", 1);
+  delta_json_begin_inline_array(&writer, "b");
+  delta_json_write_int64(&writer, NULL, 2);
+  delta_json_end_array(&writer);
+  delta_json_end_object(&writer);
+  delta_json_end_array(&writer);
+  cr_assert_null(delta_json_writer_finish(&writer));
+  cr_assert_str_eq(text.items, "[\n  {\"a\": 1, \"b\": [2]}\n]");
+  delta_text_deinit(&text);
+}

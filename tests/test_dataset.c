@@ -425,7 +425,7 @@ Test(dataset, allocation_failures) {
   const int64_t label[] = {0, 2};
   char zip_path[DELTA_TEST_FILE_PATH_BYTES], csv_path[DELTA_TEST_FILE_PATH_BYTES], x_path[DELTA_TEST_FILE_PATH_BYTES],
       label_path[DELTA_TEST_FILE_PATH_BYTES];
-  char specs[4][3 * DELTA_TEST_FILE_PATH_BYTES];
+  char specs[5][3 * DELTA_TEST_FILE_PATH_BYTES];
   delta_test_zip_t zip = {0};
   delta_test_bytes_t x_bytes = {0}, label_bytes = {0};
   delta_feed_want_t wants[2];
@@ -442,7 +442,12 @@ Test(dataset, allocation_failures) {
   snprintf(specs[2], sizeof specs[2], "x=%s:mean=1/2/3/4,label=%s", delta_test_write_file("x.npy", x_bytes.data, x_bytes.count, x_path),
            delta_test_write_file("label.npy", label_bytes.data, label_bytes.count, label_path));
   snprintf(specs[3], sizeof specs[3], "synthetic:samples=3");
-  for (size_t s = 0; s < 4; ++s) {
+  static const unsigned char images[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 4, 1, 2, 3, 4, 5, 6, 7, 8},
+                             classes[] = {0, 0, 8, 1, 0, 0, 0, 2, 0, 2};
+  char images_path[DELTA_TEST_FILE_PATH_BYTES], classes_path[DELTA_TEST_FILE_PATH_BYTES];
+  snprintf(specs[4], sizeof specs[4], "idx:%s,%s", delta_test_write_file("images", images, sizeof images, images_path),
+           delta_test_write_file("classes", classes, sizeof classes, classes_path));
+  for (size_t s = 0; s < 5; ++s) {
     bool failed = true;
     for (size_t n = 1; failed; ++n) {
       delta_test_allocator_t faults;

@@ -214,43 +214,35 @@ static void expect_statistics(delta_npz_t *reference, const delta_reference_valu
   }
 }
 
-ParameterizedTest(model_case_t *c, import_files, forward) {
-  char relative[DELTA_TEST_PATH_BYTES], folder[DELTA_TEST_PATH_BYTES], path[DELTA_TEST_PATH_BYTES + 32];
-  (void)snprintf(relative, sizeof relative, "models/%s", c->name);
-  DELTA_SKIP_WITHOUT_SHARED(relative, folder);
-  int64_t batch = 0;
+// The batch size and the output that the reference is of.
+static int64_t read_about(const char *folder, char output[TEXT_BYTES]) {
+  char path[DELTA_TEST_PATH_BYTES + 32];
   (void)snprintf(path, sizeof path, "%s/about.json", folder);
   delta_json_document_t *about = read_json(path);
+  int64_t batch = 0;
   cr_assert_null(delta_json_get_int64(about, delta_json_root(about), "batch_size", 1, 1024, &batch));
-  char output[TEXT_BYTES];
   get_text(about, delta_json_root(about), "output", output);
   delta_json_free(about);
+  return batch;
+}
 
-  delta_model_t *model = NULL;
-  (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
-  const delta_model_options_t load = {.path = path};
-  delta_status_t status = delta_model_load(&load, delta_allocator_system(), &model);
-  cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
-  const delta_import_options_t options = {.batch = batch, .training = !c->random, .levers = DELTA_LEVERS_ALL};
-  delta_import_facts_t facts;
-  delta_graph_t *graph = NULL;
-  status = delta_import(model, &options, delta_allocator_system(), &graph, &facts);
-  cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
-  cr_expect_eq(facts.folded_weights, 0);
+static delta_npz_t *open_beside(const char *folder, const char *name) {
+  char path[DELTA_TEST_PATH_BYTES + 32];
+  (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+  return delta_test_open_npz(path);
+}
 
-  (void)snprintf(path, sizeof path, "%s/data.npz", folder);
-  delta_npz_t *data = delta_test_open_npz(path);
-  (void)snprintf(path, sizeof path, "%s/reference.npz", folder);
-  delta_npz_t *reference = delta_test_open_npz(path);
+// Runs the graph on the first batch of the data and compares its output and statistics.
+static void expect_forward(const model_case_t *c, const char *folder, const char *output, const delta_model_t *model,
+                           const delta_graph_t *graph) {
+  delta_npz_t *data = open_beside(folder, "data.npz"), *reference = open_beside(folder, "reference.npz");
   delta_reference_values_t values = {0};
   cr_assert_null(delta_reference_values_init(graph, delta_allocator_system(), &values));
   delta_test_fill_states(model, &values);
   for (size_t k = 0; k < graph->inputs.count; ++k) {
-    delta_tensor_id_t id = graph->inputs.items[k];
-    if (strcmp(delta_graph_tensor(graph, id)->name, DELTA_NAME_SEED) != 0)
-      delta_test_load_array(data, delta_graph_tensor(graph, id)->name, &values, id);
+    delta_test_load_array(data, delta_graph_tensor(graph, graph->inputs.items[k])->name, &values, graph->inputs.items[k]);
   }
-  status = delta_reference_run_graph(&values);
+  delta_status_t status = delta_reference_run_graph(&values);
   cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
   const char *wanted = c->random ? "dropout_off.logits" : "logits";
   delta_test_expect_array(reference, wanted, &values, delta_graph_find_output(graph, output), 2e-5, 1e-6);
@@ -258,6 +250,25 @@ ParameterizedTest(model_case_t *c, import_files, forward) {
   delta_reference_values_deinit(&values);
   delta_npz_close(reference);
   delta_npz_close(data);
+}
+
+ParameterizedTest(model_case_t *c, import_files, forward) {
+  char relative[DELTA_TEST_PATH_BYTES], folder[DELTA_TEST_PATH_BYTES], path[DELTA_TEST_PATH_BYTES + 32], output[TEXT_BYTES];
+  (void)snprintf(relative, sizeof relative, "models/%s", c->name);
+  DELTA_SKIP_WITHOUT_SHARED(relative, folder);
+  (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
+  const delta_model_options_t load = {.path = path};
+  delta_model_t *model = NULL;
+  delta_status_t status = delta_model_load(&load, delta_allocator_system(), &model);
+  cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
+  const int64_t batch = read_about(folder, output);
+  const delta_import_options_t options = {.batch = batch, .training = !c->random, .levers = DELTA_LEVERS_ALL};
+  delta_import_facts_t facts;
+  delta_graph_t *graph = NULL;
+  status = delta_import(model, &options, delta_allocator_system(), &graph, &facts);
+  cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
+  cr_expect_eq(facts.folded_weights, 0);
+  expect_forward(c, folder, output, model, graph);
   delta_graph_free(graph);
   delta_model_free(model);
 }
@@ -277,7 +288,7 @@ static void count_line(void *self, delta_log_level_t level, const char *line) {
 
 typedef struct graph_case {
   char name[TEXT_BYTES];
-  int batchnorms;
+  uint32_t batchnorms;
 } graph_case_t;
 
 ParameterizedTestParameters(import_files, full_size) {

@@ -93,6 +93,13 @@ Test(import_graph, known_inputs_become_constants) {
   cr_expect_eq(graph->inputs.count, 1);
   cr_expect_eq(delta_graph_tensor(graph, graph->outputs.items[0].tensor)->shape.dims[0], 3);
   delta_graph_free(graph);
+  // A value of another type than the file declares.
+  const delta_known_input_t wrong = {.name = "s", .dtype = DELTA_DTYPE_INT32, .shape = {.rank = 1, .dims = {2}}, .data = shape};
+  const delta_import_options_t bad_options = {.known_inputs = &wrong, .known_input_count = 1};
+  delta_status_t status = delta_import(model, &bad_options, delta_allocator_system(), &graph, &facts);
+  cr_expect_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT);
+  cr_expect_not_null(strstr(delta_status_message(status), "'s' is declared as int64 [2]"), "%s", delta_status_message(status));
+  delta_status_free(status);
   delta_model_free(model);
 }
 
@@ -141,6 +148,61 @@ Test(import_graph, no_shape_may_depend_on_absent_values) {
   delta_model_free(model);
 }
 
+Test(import_graph, own_names_are_kept) {
+  static const char *const models[] = {"input delta.seed int64 []; node Neg delta.seed -> y; output y",
+                                       "init delta.w float32 [2] 1; node Neg delta.w -> y; output y",
+                                       "input x float32 [2]; node Neg x -> delta.loss; output delta.loss"};
+  for (size_t k = 0; k < sizeof models / sizeof *models; ++k) {
+    delta_model_t *model = delta_test_model_of(models[k]);
+    const delta_import_options_t options = {.training = true};
+    delta_graph_t *graph = NULL;
+    delta_import_facts_t facts;
+    delta_status_t status = delta_import(model, &options, delta_allocator_system(), &graph, &facts);
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_UNSUPPORTED);
+    cr_expect_not_null(strstr(delta_status_message(status), "'delta."));
+    delta_status_free(status);
+    delta_model_free(model);
+  }
+}
+
+static void count_line(void *self, delta_log_level_t level, const char *line) {
+  cr_expect_eq(level, DELTA_LOG_WARNING);
+  cr_expect_not_null(strstr(line, "2 attributes"), "%s", line);
+  *(int *)self += 1;
+}
+
+Test(import_graph, unknown_attributes_are_noted_once_a_node) {
+  delta_model_t *model = delta_test_model_of("input x float32 [2]; node Elu x -> y : alpha=1.0 colour=3 shade='x'; output y");
+  int lines = 0;
+  const delta_import_options_t options = {.training = true, .log = {.self = &lines, .write = count_line}};
+  delta_import_facts_t facts;
+  delta_graph_free(import(model, &options, &facts));
+  cr_expect_eq(lines, 1);
+  delta_model_free(model);
+}
+
+// A mask of known parts: its parts are known, what they broadcast to is left to the operators that read it.
+Test(import_graph, large_broadcasts_are_not_stored) {
+  static const struct {
+    const char *model;
+    bool stored;
+  } cases[] = {
+      {"init r int64 [64,1] 1; init c int64 [1,64] 2; node Less r c -> m; output m", true},
+      {"init r int64 [2048,1] 1; init c int64 [1,2048] 2; node Less r c -> m; output m", false},
+      {"init x int64 [1,2048] 1; init s int64 [2] 2048 2048; node Expand x s -> m; output m", false},
+      {"init s int64 [2] 2048 2048; node ConstantOfShape s -> m; output m", false},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    delta_model_t *model = delta_test_model_of(cases[k].model);
+    const delta_import_options_t options = {.training = true};
+    delta_import_facts_t facts;
+    delta_graph_t *graph = import(model, &options, &facts);
+    cr_expect_eq(delta_graph_tensor(graph, graph->outputs.items[0].tensor)->data != NULL, cases[k].stored, "%s", cases[k].model);
+    delta_graph_free(graph);
+    delta_model_free(model);
+  }
+}
+
 // ---- Programs and levers
 
 #define DROPOUT_NET                                                                                                         \
@@ -183,7 +245,8 @@ Test(import_graph, levers_choose_the_form) {
     delta_import_facts_t facts;
     delta_graph_t *graph = import(model, &options, &facts);
     const delta_node_t *dropout = find_node(graph, DELTA_CORE_DROPOUT), *pool = find_node(graph, DELTA_CORE_MAX_POOL);
-    cr_expect_eq(delta_node_output(graph, dropout, 1) != NULL, !on);
+    // Off: a tensor of noise is drawn and kept. On: the data itself is dropped, and the mask drawn again when it is needed.
+    cr_expect_eq(delta_node_input(graph, dropout, 0)->role == DELTA_ROLE_INPUT, on);
     cr_expect_eq(delta_node_output(graph, pool, 1)->dtype, on ? DELTA_DTYPE_UINT8 : DELTA_DTYPE_INT64);
     delta_graph_free(graph);
   }

@@ -18,7 +18,7 @@ Test(import_table, rows_are_well_formed) {
     cr_expect_eq(delta_op_find(row->domain, row->name), row, "%s has two rows", row->name);
     cr_expect_geq(row->since, 1, "%s", row->name);
     cr_expect(row->max_inputs < 0 || (row->min_inputs >= 0 && row->min_inputs <= row->max_inputs), "%s", row->name);
-    cr_expect(row->max_outputs < 0 || (row->min_outputs >= 1 && row->min_outputs <= row->max_outputs), "%s", row->name);
+    cr_expect(row->max_outputs < 0 || (row->min_outputs >= 0 && row->min_outputs <= row->max_outputs), "%s", row->name);
     cr_expect(strcmp(row->tier, "T0") == 0 || strcmp(row->tier, "T1") == 0 || strcmp(row->tier, "T2") == 0, "%s", row->name);
     cr_expect_null(strpbrk(row->attributes, " ;"), "%s: '%s'", row->name, row->attributes);
     cr_expect_null(strchr(row->notes, '|'), "%s", row->name);

@@ -8,6 +8,7 @@
 typedef struct autodiff {
   delta_emit_t *emit;
   uint32_t levers;
+  uint32_t next_group;                                        // for sums of gradients from several operators, which are part of none
   size_t tensor_count, node_count;                            // when differentiation began: what is emitted meanwhile is not visited
   bool *leads;                                                // tensor -> depends on some x through differentiable values
   bool *flows;                                                // tensor -> some y depends on it
@@ -37,6 +38,11 @@ static bool any_marked(const bool *marks, const delta_tensor_id_t *ids, uint32_t
   return false;
 }
 
+// The weights of labels are outputs that do not depend on the scores.
+static bool output_differentiable(const delta_node_t *node, uint32_t k) {
+  return !((node->op == DELTA_CORE_CROSS_ENTROPY || node->op == DELTA_CORE_NLL) && k == 1);
+}
+
 static void mark_path(autodiff_t *self, const delta_tensor_id_t *ys, size_t y_count, const delta_tensor_id_t *xs, size_t x_count) {
   const delta_graph_t *graph = self->emit->graph;
   for (size_t i = 0; i < x_count; ++i) self->leads[xs[i].index] = carries_gradient(self, xs[i]);
@@ -44,7 +50,7 @@ static void mark_path(autodiff_t *self, const delta_tensor_id_t *ys, size_t y_co
     const delta_node_t *node = &graph->nodes.items[n];
     if (!any_marked(self->leads, node->inputs, node->input_count)) continue;
     for (uint32_t k = 0; k < node->output_count; ++k) {
-      if (carries_gradient(self, node->outputs[k])) self->leads[node->outputs[k].index] = true;
+      if (carries_gradient(self, node->outputs[k]) && output_differentiable(node, k)) self->leads[node->outputs[k].index] = true;
     }
   }
   for (size_t i = 0; i < y_count; ++i) self->flows[ys[i].index] = true;
@@ -90,11 +96,23 @@ static delta_status_t check_differentiable(const autodiff_t *self) {
   return status;
 }
 
+static uint32_t group_of(const autodiff_t *self, delta_tensor_id_t id) {
+  const delta_tensor_t *tensor = delta_emit_tensor(self->emit, id);
+  return tensor->role == DELTA_ROLE_COMPUTED ? delta_graph_node(self->emit->graph, tensor->producer)->group : DELTA_INDEX_NONE;
+}
+
 // Adds `gradient` to what has arrived for `id`: pairwise, in order of arrival, so that the sum's order is fixed and each partial sum dies at once.
 static void arrive(autodiff_t *self, delta_tensor_id_t id, delta_tensor_id_t gradient) {
   if (delta_tensor_is_none(gradient)) return;
   delta_tensor_id_t *sum = &self->gradients[id.index];
-  *sum = delta_tensor_is_none(*sum) ? gradient : delta_emit_binary(self->emit, DELTA_EXPR_ADD, *sum, gradient);
+  if (delta_tensor_is_none(*sum)) {
+    *sum = gradient;
+    return;
+  }
+  const uint32_t group = self->emit->group;
+  if (group_of(self, *sum) != group_of(self, gradient)) self->emit->group = self->next_group++;
+  *sum = delta_emit_binary(self->emit, DELTA_EXPR_ADD, *sum, gradient);
+  self->emit->group = group;
 }
 
 static delta_status_t prepare_scratch(autodiff_t *self, const delta_node_t *node) {
@@ -141,6 +159,14 @@ static delta_status_t differentiate_node(autodiff_t *self, const delta_node_t *n
   return DELTA_OK;
 }
 
+static uint32_t free_group(const delta_graph_t *graph) {
+  uint32_t group = 0;
+  for (size_t n = 0; n < graph->nodes.count; ++n) {
+    if (graph->nodes.items[n].group >= group) group = graph->nodes.items[n].group + 1;
+  }
+  return group;
+}
+
 static delta_status_t walk(autodiff_t *self, const delta_tensor_id_t *ys, const delta_tensor_id_t *seeds, size_t y_count) {
   for (size_t i = 0; i < y_count; ++i) arrive(self, ys[i], seeds[i]);
   for (size_t n = self->node_count; n-- > 0;) {
@@ -156,6 +182,7 @@ delta_status_t delta_autodiff_outputs(delta_emit_t *emit, const delta_tensor_id_
   const delta_allocator_t allocator = emit->graph->allocator;
   const delta_emit_t before = *emit;
   autodiff_t self = {.emit = emit, .levers = levers, .tensor_count = emit->graph->tensors.count, .node_count = emit->graph->nodes.count};
+  self.next_group = free_group(emit->graph);
   emit->phase = DELTA_PHASE_BACKWARD;
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, self.tensor_count, &self.leads), cleanup);

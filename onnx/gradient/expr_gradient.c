@@ -169,7 +169,7 @@ static uint16_t rule_select(gradient_t *g, uint16_t instr, int k, uint16_t dy) {
   return k == 1 ? choose(b, condition, dy, zero(b)) : choose(b, condition, zero(b), dy);
 }
 
-// Instructions without a row have derivative zero: comparisons, logic, rounding, tests.
+// Instructions without a row have derivative zero: comparisons, logic, rounding, tests. Where both forms are given, the result is read only if it is stored.
 typedef struct rule {
   uint16_t (*of_operand)(builder_t *b, uint16_t dy, uint16_t x); // unary, read through the operand
   uint16_t (*of_result)(builder_t *b, uint16_t dy, uint16_t y);  // unary, read through the result
@@ -209,7 +209,7 @@ static const rule_t rules[DELTA_EXPR_OP_COUNT] = {
     [DELTA_EXPR_ACOSH] = {.of_operand = rule_acosh},
     [DELTA_EXPR_ATANH] = {.of_operand = rule_atanh},
     [DELTA_EXPR_SIGMOID] = {.of_result = rule_sigmoid},
-    [DELTA_EXPR_RELU] = {.of_result = rule_relu},
+    [DELTA_EXPR_RELU] = {.of_operand = rule_relu, .of_result = rule_relu}, // the sign of both decides alike
 };
 
 static bool has_rule(uint16_t op) { return rules[op].of_operand || rules[op].of_result || rules[op].of_operands; }
@@ -264,10 +264,11 @@ static void propagate(gradient_t *g, uint16_t instr, const bool *leads) {
   const delta_expr_instr_t *forward = &g->forward->instrs[instr];
   const rule_t *rule = &rules[forward->op];
   const uint16_t dy = g->adjoints[instr];
-  if (rule->of_operand) {
-    delta_expr_gradient_add(g, forward->operands[0], rule->of_operand(&g->builder, dy, operand(g, instr, 0)));
-  } else if (rule->of_result) {
+  const bool through_result = rule->of_result && (g->stored[instr] != DELTA_EXPR_NONE || !rule->of_operand);
+  if (through_result) {
     delta_expr_gradient_add(g, forward->operands[0], rule->of_result(&g->builder, dy, delta_expr_gradient_value(g, instr)));
+  } else if (rule->of_operand) {
+    delta_expr_gradient_add(g, forward->operands[0], rule->of_operand(&g->builder, dy, operand(g, instr, 0)));
   } else if (rule->of_operands) {
     const int arity = delta_expr_op_info((delta_expr_op_t)forward->op)->arity;
     for (int k = 0; k < arity; ++k) {

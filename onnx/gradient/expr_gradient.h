@@ -1,10 +1,11 @@
 // Derivative of an expression: from a forward expression and gradients of its outputs to an expression that gives gradients of its inputs.
 //
 // Note [What a gradient reads]
-// What a derivative reads must be kept in memory from the forward to the backward pass, so this is where memory is won or lost. A value that a rule
-// needs is, in this order: an input of the forward expression; one of the forward node's own outputs (always preferred to recomputing it, since
-// that may spare keeping an input that no other gradient needs); else computed again from those. Nothing new is ever stored. Rules of operators whose
-// derivative is cheap in their result (relu, tanh, sigmoid, exp, sqrt, reciprocal, tan, expm1) ask for the result, all others for operands.
+// What a derivative reads must be kept in memory from the forward to the backward pass, so this is where memory is won or lost. Nothing new is ever
+// stored: a value that a rule needs is an input of the forward node, one of its outputs, or computed again from those. Rules of operators whose
+// derivative is cheap in their result (relu, tanh, sigmoid, exp, sqrt, reciprocal, tan, expm1) ask for the result, all others for operands. Whether
+// values may be taken from outputs is decided for the node as a whole, by the bytes that all its wanted gradients read together: fewer wins, and on a
+// tie outputs do, as in PyTorch. So relu alone reads its output, but a batch normalization with relu, which reads its input anyway, only that.
 //
 // Conventions where the derivative is not defined are PyTorch's: relu, abs and sign give 0 at 0; min and max share a tie evenly
 // (torch.maximum), but against a constant the tensor takes all of it (torch.clamp); a power with exponent 0 has gradient 0.

@@ -270,11 +270,16 @@ typedef struct delta_topk_attrs {
 } delta_topk_attrs_t;
 
 #define DELTA_RESIZE_MODES(X) X(NEAREST, "nearest") X(LINEAR, "linear") X(CUBIC, "cubic")
-#define DELTA_RESIZE_COORDINATES(X)                                                                         \
-  X(HALF_PIXEL, "half_pixel")                                                                               \
-  X(HALF_PIXEL_SYMMETRIC, "half_pixel_symmetric")                                                           \
-  X(PYTORCH_HALF_PIXEL, "pytorch_half_pixel") X(ALIGN_CORNERS, "align_corners") X(ASYMMETRIC, "asymmetric") \
-      X(TF_CROP_AND_RESIZE, "tf_crop_and_resize") X(TF_HALF_PIXEL_FOR_NN, "tf_half_pixel_for_nn")
+// clang-format off
+#define DELTA_RESIZE_COORDINATES(X) \
+  X(HALF_PIXEL, "half_pixel") \
+  X(HALF_PIXEL_SYMMETRIC, "half_pixel_symmetric") \
+  X(PYTORCH_HALF_PIXEL, "pytorch_half_pixel") \
+  X(ALIGN_CORNERS, "align_corners") \
+  X(ASYMMETRIC, "asymmetric") \
+  X(TF_CROP_AND_RESIZE, "tf_crop_and_resize") \
+  X(TF_HALF_PIXEL_FOR_NN, "tf_half_pixel_for_nn")
+// clang-format on
 #define DELTA_RESIZE_ROUNDINGS(X) \
   X(ROUND_PREFER_FLOOR, "round_prefer_floor") X(ROUND_PREFER_CEIL, "round_prefer_ceil") X(FLOOR, "floor") X(CEIL, "ceil")
 #define DELTA_RESIZE_ENUM(id, name) DELTA_RESIZE_##id,

@@ -98,12 +98,24 @@ static bool inputs_constant(const delta_graph_t *graph, const delta_node_t *node
   return node->input_count > 0;
 }
 
+// A pointwise node whose large result is larger than any input: what a broadcast makes for nothing is not worth storing, and fused with
+// its readers it is never made at all.
+static bool only_broadcasts(const delta_graph_t *graph, const pending_node_t *pending, size_t bytes) {
+  if (pending->node.op != DELTA_CORE_POINTWISE || bytes <= DELTA_FOLD_BROADCAST_BYTES) return false;
+  const int64_t count = delta_shape_count(&pending->shapes[0]);
+  for (uint32_t k = 0; k < pending->node.input_count; ++k) {
+    if (delta_shape_count(&delta_node_input(graph, &pending->node, k)->shape) == count) return false;
+  }
+  return true;
+}
+
 // Decides whether to fold, and charges the limits.
 static bool take_fold(delta_emit_t *emit, const pending_node_t *pending) {
   size_t bytes, work;
   if (!emit->fold || (delta_core_op_info(pending->node.op)->flags & DELTA_CORE_FLAG_RANDOM)) return false;
   if (!inputs_constant(emit->graph, &pending->node)) return false;
   if (!fold_bytes(pending, &bytes) || !fold_work(emit->graph, pending, &work)) return false;
+  if (only_broadcasts(emit->graph, pending, bytes)) return false;
   if (bytes > DELTA_FOLD_TOTAL_BYTES - emit->folded_bytes || work > DELTA_FOLD_TOTAL_WORK - emit->folded_work) return false;
   emit->folded_bytes += bytes;
   emit->folded_work += work;

@@ -17,7 +17,13 @@ typedef struct delta_emit {
   size_t folded_bytes, folded_work;
 } delta_emit_t;
 // Folding is bounded, because a small file can ask for large results: bytes of one result, bytes of all, and element operations of all.
-enum { DELTA_FOLD_LIMIT_BYTES = 16 << 20, DELTA_FOLD_TOTAL_BYTES = 256 << 20, DELTA_FOLD_TOTAL_WORK = 1 << 28 };
+// A pointwise result above the broadcast limit stays a node when all its inputs are smaller.
+enum {
+  DELTA_FOLD_LIMIT_BYTES = 16 << 20,
+  DELTA_FOLD_BROADCAST_BYTES = 1 << 20,
+  DELTA_FOLD_TOTAL_BYTES = 256 << 20,
+  DELTA_FOLD_TOTAL_WORK = 1 << 28,
+};
 
 void delta_emit_init(delta_emit_t *emit, delta_graph_t *graph);
 // Takes the status out: OK or the first error.

@@ -10,8 +10,30 @@ delta_tensor_id_t delta_emit_view(delta_emit_t *emit, delta_tensor_id_t x, const
   return DELTA_EMIT(emit, VIEW, attrs, x);
 }
 
+// Whether a node exchanges the last two dimensions and nothing else.
+static bool exchanges_matrix(const delta_node_t *node, int32_t rank) {
+  if (node->op != DELTA_CORE_TRANSPOSE || rank < 2) return false;
+  const delta_transpose_attrs_t *attrs = node->attrs;
+  for (int32_t d = 0; d < rank - 2; ++d) {
+    if (attrs->permutation[d] != d) return false;
+  }
+  return attrs->permutation[rank - 2] == rank - 1 && attrs->permutation[rank - 1] == rank - 2;
+}
+
+// An operand that is the transposed copy of another matrix is that matrix, read the other way: exporters write a linear layer's weight so.
+static delta_tensor_id_t absorb_transpose(const delta_emit_t *emit, delta_tensor_id_t operand, bool *transpose) {
+  const delta_tensor_t *tensor = delta_emit_tensor(emit, operand);
+  if (!delta_emit_ok(emit) || delta_tensor_is_none(operand) || tensor->role != DELTA_ROLE_COMPUTED) return operand;
+  const delta_node_t *node = delta_graph_node(emit->graph, tensor->producer);
+  if (!exchanges_matrix(node, tensor->shape.rank)) return operand;
+  *transpose = !*transpose;
+  return node->inputs[0];
+}
+
 delta_tensor_id_t delta_emit_matmul(delta_emit_t *emit, delta_tensor_id_t a, delta_tensor_id_t b, bool transpose_a, bool transpose_b) {
-  const delta_matmul_attrs_t attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b};
+  delta_matmul_attrs_t attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b};
+  a = absorb_transpose(emit, a, &attrs.transpose_a);
+  b = absorb_transpose(emit, b, &attrs.transpose_b);
   return DELTA_EMIT(emit, MATMUL, attrs, a, b);
 }
 

@@ -18,7 +18,8 @@ typedef struct delta_fuse_options {
   bool within_groups; // only nodes of one group: what an eager framework runs as one operator
 } delta_fuse_options_t;
 
-// A fused copy of the graph. A fused node has name, group and phase of its last part. Time is linear in the nodes.
+// A fused copy of the graph. Dead nodes count as readers: prune first. A fused node has name, group and phase of its last part. Time is linear in
+// the nodes.
 DELTA_MUST_USE delta_status_t delta_graph_fuse(const delta_graph_t *graph, delta_fuse_options_t options, delta_allocator_t allocator,
                                                delta_graph_t **out_graph);
 

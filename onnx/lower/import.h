@@ -53,16 +53,17 @@ typedef struct delta_import_facts {
 } delta_import_facts_t;
 
 // Names of the inputs and states that Delta adds.
-#define DELTA_NAME_SEED          "delta.seed"          // input: int64 scalar, the run's seed
-#define DELTA_NAME_DRAW          "delta.draw"          // state: int64 scalar, counts the programs that drew random numbers
-#define DELTA_NAME_RATE          "delta.learning_rate" // input: float32 scalar
-#define DELTA_NAME_STEP          "delta.step"          // state: int64 scalar, counts updates
-#define DELTA_NAME_LABEL         "label"               // input
-#define DELTA_NAME_LOSS          "delta.loss"          // output: scalar, the mean loss
-#define DELTA_NAME_LOSS_SUM      "delta.loss_sum"      // output of evaluation and accumulation
-#define DELTA_NAME_LABEL_COUNT   "delta.count"         // output: number (or weight) of labels behind the sum
-#define DELTA_NAME_CORRECT       "delta.correct"       // output of evaluation with class labels
-#define DELTA_NAME_GRADIENT_NORM "delta.gradient_norm" // output when clipping
+#define DELTA_NAME_SEED              "delta.seed"          // input: int64 scalar, the run's seed
+#define DELTA_NAME_DRAW              "delta.draw"          // state: int64 scalar, counts the programs that drew random numbers
+#define DELTA_NAME_RATE              "delta.learning_rate" // input: float32 scalar
+#define DELTA_NAME_STEP              "delta.step"          // state: int64 scalar, counts updates
+#define DELTA_NAME_LABEL             "label"               // input
+#define DELTA_NAME_LOSS              "delta.loss"          // output: scalar, the mean loss
+#define DELTA_NAME_LOSS_SUM          "delta.loss_sum"      // output of evaluation and accumulation
+#define DELTA_NAME_LABEL_COUNT       "delta.count"         // output: number (or weight) of labels behind the sum
+#define DELTA_NAME_ACCUMULATED_COUNT DELTA_NAME_LABEL_COUNT "/accumulated" // state: labels behind the accumulated sums
+#define DELTA_NAME_CORRECT           "delta.correct"                       // output of evaluation with class labels
+#define DELTA_NAME_GRADIENT_NORM     "delta.gradient_norm"                 // output when clipping
 
 // Lowers `model`. Inputs and outputs of the graph carry the file's names. Float initializers of rank >= 1 that a node reads become states of kind PARAMETER (running
 // statistics: STATISTIC with their `next`, in training form); float scalars, integers and bools whose values can be had become constants; what cannot be read becomes a FROZEN state.

@@ -1,4 +1,5 @@
-// State of one import: what the walk over the nodes (import.c) shares with the helpers of lowering functions (lower.c). Private to onnx/lower.
+// State of one import: what the walk over the nodes (import.c) shares with the helpers of lowering functions (lower.c). Private to
+// onnx/lower.
 #ifndef DELTA_ONNX_LOWER_IMPORT_STATE_H_
 #define DELTA_ONNX_LOWER_IMPORT_STATE_H_
 
@@ -18,8 +19,8 @@ typedef struct delta_import_state {
   delta_tensor_id_t draw;       // NONE until a node may draw
 } delta_import_state_t;
 
-// dims.c: the fixed shape of every input of the model, shapes[k] for model->inputs[k]. An input of a type that is no tensor keeps rank -1 when no live node
-// reads it. All unknown symbols are listed in one error.
+// dims.c: the fixed shape of every input of the model, shapes[k] for model->inputs[k]. An input of a type that is no tensor keeps rank
+// -1 when no live node reads it. All unknown symbols are listed in one error.
 DELTA_MUST_USE delta_status_t delta_import_input_shapes(delta_import_state_t *state, delta_shape_t *shapes);
 
 // support.c: finds the table row of every live node. One error lists all operators that have none.

@@ -3,20 +3,11 @@
 // Formulas choose between two branches by SELECT; the branch that is not chosen sees 0, so that its value and derivative stay finite
 // (0 times infinity would be NaN in the gradient). At a kink the derivative is PyTorch's.
 #include <assert.h>
-#include <string.h>
+#include <strings.h>
 
-#include "onnx/lower/lower.h"
+#include "onnx/lower/activation.h"
 
 typedef delta_expr_builder_t *builder_t;
-
-enum { MAX_PARAMETERS = 2 };
-
-typedef struct activation_row {
-  const char *name;
-  const char *attributes[MAX_PARAMETERS];
-  double defaults[MAX_PARAMETERS];
-  uint16_t (*build)(builder_t b, uint16_t x, const double *p);
-} activation_row_t;
 
 static uint16_t real(builder_t b, double value) { return delta_expr_real(b, value); }
 static uint16_t add(builder_t b, uint16_t x, uint16_t y) { return delta_expr_binary(b, DELTA_EXPR_ADD, x, y); }
@@ -102,7 +93,7 @@ static uint16_t gelu_tanh(builder_t b, uint16_t x) {
   return mul(b, scale(b, x, 0.5), add(b, real(b, 1.0), delta_expr_unary(b, DELTA_EXPR_TANH, inner)));
 }
 
-static const activation_row_t activation_rows[] = {
+static const delta_activation_t activation_rows[] = {
     {"Celu", {"alpha"}, {1.0}, build_celu},
     {"Elu", {"alpha"}, {1.0}, build_elu},
     {"HardSigmoid", {"alpha", "beta"}, {0.2, 0.5}, build_hard_sigmoid},
@@ -117,14 +108,14 @@ static const activation_row_t activation_rows[] = {
     {"ThresholdedRelu", {"alpha"}, {1.0}, build_thresholded_relu},
 };
 
-static const activation_row_t *find_activation_row(const char *name) {
-  const activation_row_t *row = activation_rows;
-  while (strcmp(row->name, name) != 0) {
-    ++row;
-    assert(row < activation_rows + sizeof activation_rows / sizeof *activation_rows); // every operator with this lowering has a row
+const delta_activation_t *delta_activation_find(const char *name) {
+  for (size_t k = 0; k < sizeof activation_rows / sizeof activation_rows[0]; ++k) {
+    if (strcasecmp(activation_rows[k].name, name) == 0) return &activation_rows[k];
   }
-  return row;
+  return NULL;
 }
+
+uint16_t delta_activation_gelu(builder_t b, uint16_t x, bool by_tanh) { return by_tanh ? gelu_tanh(b, x) : gelu_exact(b, x); }
 
 // The input's type; an error when it is no float.
 static delta_dtype_t float_type(delta_lower_t *lower) {
@@ -136,10 +127,11 @@ static delta_dtype_t float_type(delta_lower_t *lower) {
 }
 
 delta_status_t delta_lower_activation(delta_lower_t *lower) {
-  const activation_row_t *row = find_activation_row(lower->node->op_type);
+  const delta_activation_t *row = delta_activation_find(lower->node->op_type);
   delta_dtype_t dtype = float_type(lower);
-  double parameters[MAX_PARAMETERS] = {0};
-  for (int k = 0; k < MAX_PARAMETERS && row->attributes[k] != NULL; ++k) {
+  assert(row != NULL); // every operator with this lowering has a row
+  double parameters[DELTA_ACTIVATION_PARAMETERS] = {0};
+  for (int k = 0; k < DELTA_ACTIVATION_PARAMETERS && row->attributes[k] != NULL; ++k) {
     // Attributes are float32; the defaults of hard sigmoid and others are meant as written.
     parameters[k] = delta_lower_float(lower, row->attributes[k], row->defaults[k]);
   }
@@ -159,7 +151,7 @@ delta_status_t delta_lower_gelu(delta_lower_t *lower) {
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
   uint16_t x = delta_expr_input(&builder, 0);
-  delta_expr_output(&builder, approximate ? gelu_tanh(&builder, x) : gelu_exact(&builder, x));
+  delta_expr_output(&builder, delta_activation_gelu(&builder, x, approximate));
   lower->outputs[0] = delta_emit_expr(&lower->emit, &builder, dtype, lower->inputs, 1);
   return DELTA_OK;
 }

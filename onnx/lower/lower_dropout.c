@@ -8,9 +8,9 @@ enum { OUTPUT_DATA, OUTPUT_MASK };
 static double read_ratio(delta_lower_t *lower) {
   double ratio = 0.5;
   size_t count = 1;
-  if (lower->opset < 12) {
+  if (delta_tensor_is_none(delta_lower_input(lower, INPUT_RATIO))) {
     ratio = delta_lower_float(lower, "ratio", 0.5);
-  } else if (!delta_tensor_is_none(delta_lower_input(lower, INPUT_RATIO))) {
+  } else {
     (void)delta_lower_known_reals(lower, INPUT_RATIO, &ratio, 1, &count);
   }
   if (delta_emit_ok(&lower->emit) && (count != 1 || !(ratio >= 0.0 && ratio <= 1.0))) {
@@ -44,13 +44,23 @@ static void emit_dropout(delta_lower_t *lower, delta_tensor_id_t x, double ratio
   delta_dropout_attrs_t attrs = {.ratio = ratio};
   delta_tensor_id_t inputs[3] = {x, DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};
   delta_lower_random(lower, &inputs[1], &inputs[2], &attrs.stream);
-  bool keeps_mask = delta_lower_output_wanted(lower, OUTPUT_MASK) || !delta_lever_is_on(lower->options->levers, DELTA_LEVER_DROPOUT);
+  bool wants_mask = delta_lower_output_wanted(lower, OUTPUT_MASK);
   delta_tensor_id_t outputs[2] = {DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};
-  delta_emit_node(&lower->emit, DELTA_CORE_DROPOUT, &attrs, sizeof attrs, inputs, 3, outputs, 2, keeps_mask ? 3 : 1);
+  delta_emit_node(&lower->emit, DELTA_CORE_DROPOUT, &attrs, sizeof attrs, inputs, 3, outputs, 2, wants_mask ? 3 : 1);
   lower->outputs[OUTPUT_DATA] = outputs[0];
-  if (!delta_lower_output_wanted(lower, OUTPUT_MASK)) return;
+  if (!wants_mask) return;
   lower->outputs[OUTPUT_MASK] =
       lower->opset < 10 ? delta_emit_cast(&lower->emit, outputs[1], delta_emit_dtype(&lower->emit, x)) : outputs[1];
+}
+
+// As PyTorch does it on a CPU: a tensor of scaled noise is drawn, multiplied with, and kept for the backward pass.
+static void emit_kept_noise(delta_lower_t *lower, delta_tensor_id_t x, double ratio) {
+  delta_dropout_attrs_t attrs = {.ratio = ratio};
+  delta_tensor_id_t seed, draw;
+  delta_lower_random(lower, &seed, &draw, &attrs.stream);
+  delta_tensor_id_t ones = delta_emit_fill(&lower->emit, delta_emit_dtype(&lower->emit, x), delta_emit_shape(&lower->emit, x), 1.0);
+  delta_tensor_id_t noise = DELTA_EMIT(&lower->emit, DROPOUT, attrs, ones, seed, draw);
+  lower->outputs[OUTPUT_DATA] = delta_emit_binary(&lower->emit, DELTA_EXPR_MUL, x, noise);
 }
 
 delta_status_t delta_lower_dropout(delta_lower_t *lower) {
@@ -59,7 +69,8 @@ delta_status_t delta_lower_dropout(delta_lower_t *lower) {
   bool drops = drops_in_training(lower) && ratio > 0.0;
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
   if (drops && lower->training) {
-    emit_dropout(lower, x, ratio);
+    bool keeps_noise = !delta_lever_is_on(lower->options->levers, DELTA_LEVER_DROPOUT) && !delta_lower_output_wanted(lower, OUTPUT_MASK);
+    (keeps_noise ? emit_kept_noise : emit_dropout)(lower, x, ratio);
     return DELTA_OK;
   }
   if (drops) delta_lower_may_draw(lower);

@@ -57,7 +57,8 @@ delta_status_t delta_lower_gemm(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
-// The product with a plain matrix on the right takes all leading dimensions as rows of one matrix: so does its gradient, without a sum over a batch.
+// The product with a plain matrix on the right takes all leading dimensions as rows of one matrix: so does its gradient, without a
+// sum over a batch.
 static delta_tensor_id_t multiply_rows(delta_lower_t *lower, delta_tensor_id_t a, delta_tensor_id_t b) {
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, a);
   const delta_shape_t rows = {.rank = 2, .dims = {delta_shape_count_range(&shape, 0, shape.rank - 1), shape.dims[shape.rank - 1]}};
@@ -82,7 +83,7 @@ delta_status_t delta_lower_matmul(delta_lower_t *lower) {
   if (column) b = delta_emit_view(&lower->emit, b, &(delta_shape_t){.rank = 2, .dims = {b_shape.dims[0], 1}});
   bool rows = a_shape.rank > 2 && b_shape.rank <= 2;
   delta_tensor_id_t y = rows ? multiply_rows(lower, a, b) : delta_emit_matmul(&lower->emit, a, b, false, false);
-  if (row || column) {
+  if ((row || column) && delta_emit_ok(&lower->emit)) {
     delta_shape_t shape = *delta_emit_shape(&lower->emit, y);
     if (column) shape.rank -= 1;
     if (row && column) {

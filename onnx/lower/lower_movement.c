@@ -37,6 +37,14 @@ delta_status_t delta_lower_concat(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
+// A list that newer opsets take as an input and older ones as an attribute. Returns its length, 0 when left out.
+static size_t list_of(delta_lower_t *lower, uint32_t input, const char *attribute, int64_t *values, size_t capacity) {
+  size_t count = 0;
+  if (delta_tensor_is_none(delta_lower_input(lower, input))) return delta_lower_ints(lower, attribute, values, capacity);
+  (void)delta_lower_known_ints(lower, input, values, capacity, &count);
+  return count;
+}
+
 // Parts of equal size; the last one may be smaller where the opset allows it (num_outputs).
 static void split_evenly(delta_lower_t *lower, int64_t size, int64_t *parts, uint32_t count) {
   int64_t stated = delta_lower_int(lower, "num_outputs", count);
@@ -72,15 +80,12 @@ delta_status_t delta_lower_split(delta_lower_t *lower) {
   int32_t axis = delta_lower_axis(lower, "attribute 'axis'", delta_lower_int(lower, "axis", 0), shape.rank);
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
   int64_t *parts = NULL;
-  size_t count = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&lower->emit.graph->region, lower->output_count, &parts));
-  if (!delta_tensor_is_none(delta_lower_input(lower, 1))) {
-    if (delta_lower_known_ints(lower, 1, parts, lower->output_count, &count)) check_parts(lower, shape.dims[axis], parts, count);
-  } else if (delta_lower_has(lower, "split")) {
-    count = delta_lower_ints(lower, "split", parts, lower->output_count);
-    check_parts(lower, shape.dims[axis], parts, count);
-  } else {
+  if (delta_tensor_is_none(delta_lower_input(lower, 1)) && !delta_lower_has(lower, "split")) {
     split_evenly(lower, shape.dims[axis], parts, lower->output_count);
+  } else {
+    size_t count = list_of(lower, 1, "split", parts, lower->output_count);
+    if (delta_emit_ok(&lower->emit)) check_parts(lower, shape.dims[axis], parts, count);
   }
   delta_emit_split(&lower->emit, x, axis, parts, lower->output_count, lower->outputs);
   return DELTA_OK;
@@ -92,19 +97,14 @@ typedef struct slice_range {
   size_t count;
 } slice_range_t;
 
-// One list of Slice: an input since opset 10, an attribute before. Returns its length, 0 when left out.
-static size_t slice_list(delta_lower_t *lower, uint32_t input, const char *attribute, int64_t values[DELTA_MAX_RANK]) {
-  size_t count = 0;
-  if (lower->opset < 10) return delta_lower_ints(lower, attribute, values, DELTA_MAX_RANK);
-  if (!delta_tensor_is_none(delta_lower_input(lower, input))) (void)delta_lower_known_ints(lower, input, values, DELTA_MAX_RANK, &count);
-  return count;
-}
-
 static bool read_slice(delta_lower_t *lower, slice_range_t *range) {
-  range->count = slice_list(lower, 1, "starts", range->starts);
-  size_t ends = slice_list(lower, 2, "ends", range->ends);
-  size_t axes = slice_list(lower, 3, "axes", range->axes);
-  size_t steps = slice_list(lower, 4, "steps", range->steps);
+  if (delta_tensor_is_none(delta_lower_input(lower, 1)) && !delta_lower_has(lower, "starts")) {
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "starts are required and left out");
+  }
+  range->count = list_of(lower, 1, "starts", range->starts, DELTA_MAX_RANK);
+  size_t ends = list_of(lower, 2, "ends", range->ends, DELTA_MAX_RANK);
+  size_t axes = list_of(lower, 3, "axes", range->axes, DELTA_MAX_RANK);
+  size_t steps = list_of(lower, 4, "steps", range->steps, DELTA_MAX_RANK);
   if (ends != range->count || (axes != 0 && axes != range->count) || (steps != 0 && steps != range->count)) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "has %zu starts, %zu ends, %zu axes and %zu steps; the counts must agree",
                            range->count, ends, axes, steps);
@@ -158,9 +158,8 @@ delta_status_t delta_lower_slice(delta_lower_t *lower) {
 static double pad_value(delta_lower_t *lower, delta_dtype_t dtype) {
   double value = 0.0;
   size_t count = 0;
-  if (lower->opset < 11) return delta_lower_float(lower, "value", 0.0);
   delta_tensor_id_t id = delta_lower_input(lower, 2);
-  if (delta_tensor_is_none(id)) return 0.0;
+  if (delta_tensor_is_none(id)) return delta_lower_float(lower, "value", 0.0);
   if (delta_emit_dtype(&lower->emit, id) != dtype) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the value to pad with is %s, the data is %s",
                            delta_dtype_name(delta_emit_dtype(&lower->emit, id)), delta_dtype_name(dtype));
@@ -205,12 +204,7 @@ delta_status_t delta_lower_pad(delta_lower_t *lower) {
   attrs.value = pad_value(lower, delta_emit_dtype(&lower->emit, x));
   int64_t axes[DELTA_MAX_RANK], pads[2 * DELTA_MAX_RANK];
   size_t axis_count = pad_axes(lower, attrs.data_shape.rank, axes);
-  size_t pad_count = 0;
-  if (lower->opset < 11) {
-    pad_count = delta_lower_ints(lower, "pads", pads, 2 * DELTA_MAX_RANK);
-  } else {
-    (void)delta_lower_known_ints(lower, 1, pads, 2 * DELTA_MAX_RANK, &pad_count);
-  }
+  size_t pad_count = list_of(lower, 1, "pads", pads, 2 * DELTA_MAX_RANK);
   if (pad_count != 2 * axis_count) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "has %zu pads; %zu are needed for %zu axes", pad_count, 2 * axis_count,
                            axis_count);
@@ -238,8 +232,8 @@ delta_status_t delta_lower_gather(delta_lower_t *lower) {
   return DELTA_OK;
 }
 
-// Tile as a broadcast: every repeated dimension d becomes [1, d], is expanded to [repeats, d] and merged again. Dimensions between repeated ones
-// are merged, so that the rank stays small.
+// Tile as a broadcast: every repeated dimension d becomes [1, d], is expanded to [repeats, d] and merged again. Dimensions between
+// repeated ones are merged, so that the rank stays small.
 delta_status_t delta_lower_tile(delta_lower_t *lower) {
   delta_tensor_id_t x = delta_lower_required(lower, 0);
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, x);

@@ -1,16 +1,17 @@
 // Lowering of batch normalization: statistics of the batch or running ones, then one pointwise step with a scale and a shift per channel.
 //
 // Note [Batch statistics by opset]
-// Whether a node uses the statistics of the batch is stated by the file in two ways: since opset 14 by the attribute training_mode, before by the number
-// of outputs that are wired (one: running statistics). Running statistics are recognised by meaning: output 1 is the next value of
-// input 3, output 2 of input 4. ONNX stores the population variance; batchnorm_unbiased asks for PyTorch's, divided by n - 1.
+// Whether a node uses the statistics of the batch is stated by the file in two ways: since opset 14 by the attribute training_mode,
+// before by the number of outputs that are wired (one: running statistics). Running statistics are recognised by meaning: output 1 is
+// the next value of input 3, output 2 of input 4. ONNX stores the population variance; batchnorm_unbiased asks for PyTorch's, divided
+// by n - 1.
 #include "onnx/lower/lower.h"
 
 enum { INPUT_X, INPUT_SCALE, INPUT_SHIFT, INPUT_MEAN, INPUT_VARIANCE };
 enum { OUTPUT_Y, OUTPUT_RUNNING_MEAN, OUTPUT_RUNNING_VARIANCE, OUTPUT_SAVED_MEAN, OUTPUT_SAVED_VARIANCE };
 
 static bool exported_for_training(delta_lower_t *lower) {
-  if (lower->opset >= 14) return delta_lower_int(lower, "training_mode", 0) != 0;
+  if (lower->opset >= 14 || delta_lower_has(lower, "training_mode")) return delta_lower_int(lower, "training_mode", 0) != 0;
   for (uint32_t k = 1; k < lower->output_count; ++k) {
     if (!delta_value_is_none(lower->node->outputs[k])) return true;
   }
@@ -33,6 +34,11 @@ static void check_form(delta_lower_t *lower, const delta_shape_t *shape) {
   }
   if (shape->rank < 2)
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; batch and channels are required", shape->rank);
+  for (uint32_t k = INPUT_X; k <= INPUT_VARIANCE && delta_emit_ok(&lower->emit); ++k) {
+    delta_dtype_t dtype = delta_emit_dtype(&lower->emit, delta_lower_required(lower, k));
+    if (!delta_emit_ok(&lower->emit) || delta_dtype_is_float(dtype)) continue;
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "input %u is %s; it must be of a float type", k, delta_dtype_name(dtype));
+  }
   const delta_shape_t channels = {.rank = 1, .dims = {shape->rank >= 2 ? shape->dims[1] : 0}};
   for (uint32_t k = INPUT_SCALE; k <= INPUT_VARIANCE && delta_emit_ok(&lower->emit); ++k) {
     const delta_shape_t *found = delta_emit_shape(&lower->emit, delta_lower_required(lower, k));
@@ -95,8 +101,8 @@ static bool is_state(const delta_lower_t *lower, uint32_t input) {
   return delta_emit_tensor(&lower->emit, delta_lower_input(lower, input))->role == DELTA_ROLE_STATE;
 }
 
-// running * momentum + batch * (1 - momentum): bound to the initializer that keeps it, and as an output where the file uses it. The two are made apart: what
-// a state becomes is read by nobody else.
+// running * momentum + batch * (1 - momentum): bound to the initializer that keeps it, and as an output where the file uses it. The two
+// are made apart: what a state becomes is read by nobody else.
 static void update_statistic(delta_lower_t *lower, uint32_t input, uint32_t output, delta_tensor_id_t batch, double correction) {
   double momentum = delta_lower_float(lower, "momentum", 0.9);
   delta_tensor_id_t running = delta_lower_required(lower, input);

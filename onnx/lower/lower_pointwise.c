@@ -244,6 +244,7 @@ delta_status_t delta_lower_is_inf(delta_lower_t *lower) {
 }
 
 // Bounds are attributes before opset 11 and optional scalar inputs since. The upper bound wins over the lower one, and NaN stays NaN.
+// At a bound the result is the bound, so that nothing flows back there: most Clip nodes are a ReLU6, whose gradient at 0 and 6 is 0.
 delta_status_t delta_lower_clip(delta_lower_t *lower) {
   delta_dtype_t dtype = delta_emit_dtype(&lower->emit, delta_lower_required(lower, 0));
   delta_tensor_id_t inputs[3] = {delta_lower_input(lower, 0), delta_lower_input(lower, 1), delta_lower_input(lower, 2)};
@@ -254,11 +255,10 @@ delta_status_t delta_lower_clip(delta_lower_t *lower) {
   uint32_t used = 1;
   for (uint32_t k = 1; k < 3 && delta_emit_ok(&lower->emit); ++k) {
     uint16_t bound;
-    if (lower->opset < 11) {
+    if (delta_tensor_is_none(inputs[k])) {
       if (!delta_lower_has(lower, names[k])) continue;
       bound = delta_expr_real(&builder, delta_lower_float(lower, names[k], 0.0));
     } else {
-      if (delta_tensor_is_none(inputs[k])) continue;
       if (delta_emit_dtype(&lower->emit, inputs[k]) != dtype || delta_shape_count(delta_emit_shape(&lower->emit, inputs[k])) != 1) {
         (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "input %u must be one %s, as the data", k, delta_dtype_name(dtype));
         return DELTA_OK;
@@ -266,7 +266,7 @@ delta_status_t delta_lower_clip(delta_lower_t *lower) {
       inputs[used] = delta_emit_view(&lower->emit, inputs[k], &(delta_shape_t){0});
       bound = delta_expr_input(&builder, (uint16_t)used++);
     }
-    uint16_t beyond = delta_expr_binary(&builder, k == 1 ? DELTA_EXPR_LT : DELTA_EXPR_GT, value, bound);
+    uint16_t beyond = delta_expr_binary(&builder, k == 1 ? DELTA_EXPR_LE : DELTA_EXPR_GE, value, bound);
     value = delta_expr_select(&builder, beyond, bound, value);
   }
   delta_expr_output(&builder, value);

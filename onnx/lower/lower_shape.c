@@ -3,9 +3,6 @@
 
 #include "onnx/lower/lower.h"
 
-// ConstantOfShape results up to this size are known values (shape arithmetic reads them); larger ones are filled when needed.
-enum { KNOWN_FILL_LIMIT_BYTES = 1 << 20 };
-
 delta_status_t delta_lower_identity(delta_lower_t *lower) {
   lower->outputs[0] = delta_lower_required(lower, 0);
   return DELTA_OK;
@@ -214,7 +211,8 @@ delta_status_t delta_lower_constant_of_shape(delta_lower_t *lower) {
   size_t element_bytes = delta_dtype_bytes(dtype);
   DELTA_RETURN_IF_ERROR(delta_shape_validate(&shape, element_bytes, "the result"));
   size_t count = (size_t)delta_shape_count(&shape);
-  if (count * element_bytes > KNOWN_FILL_LIMIT_BYTES) {
+  // Small results are known values, which shape arithmetic reads; larger ones are filled when needed.
+  if (count * element_bytes > DELTA_FOLD_BROADCAST_BYTES) {
     lower->outputs[0] = delta_emit_fill(&lower->emit, dtype, &shape, delta_element_load_double(value, dtype, 0));
     return DELTA_OK;
   }

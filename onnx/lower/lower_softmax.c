@@ -1,18 +1,13 @@
 // Lowering of Softmax, LogSoftmax and Hardmax. Before opset 13 they flatten their input to two dimensions at the axis.
+#include "onnx/lower/formula.h"
 #include "onnx/lower/lower.h"
 
 // One along the axis where the first maximum is, else zero.
 static delta_tensor_id_t emit_hardmax(delta_lower_t *lower, delta_tensor_id_t x, int32_t axis) {
   const delta_arg_reduce_attrs_t attrs = {.axis = axis};
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, x);
-  int64_t *positions = NULL;
-  delta_status_t status = DELTA_REGION_ALLOCATE(&lower->emit.graph->region, (size_t)shape.dims[axis], &positions);
-  if (status) return delta_emit_fail(&lower->emit, status);
-  for (int64_t k = 0; k < shape.dims[axis]; ++k) positions[k] = k;
-  delta_shape_t along = {.rank = shape.rank - axis, .dims = {shape.dims[axis]}};
-  for (int32_t d = 1; d < along.rank; ++d) along.dims[d] = 1;
   const delta_tensor_id_t inputs[2] = {DELTA_EMIT(&lower->emit, ARG_REDUCE, attrs, x),
-                                       delta_emit_constant(&lower->emit, DELTA_DTYPE_INT64, &along, positions)};
+                                       delta_formula_positions(&lower->emit, shape.dims[axis], shape.rank - 1 - axis)};
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, DELTA_DTYPE_INT64);
   uint16_t chosen = delta_expr_input(&builder, 0), position = delta_expr_input(&builder, 1);

@@ -79,15 +79,16 @@ cleanup:
   return status;
 }
 
-// The row for a node; *out_since tells from which opset on the operator would be known.
+// The row for a node, or NULL; *out_since then tells from which opset on the operator is supported, 0 for never.
 static const delta_op_info_t *find_row(const delta_model_node_t *node, int32_t *out_since) {
   const delta_op_info_t *row = delta_op_find(node->domain, node->op_type);
   *out_since = 0;
+  // A row of another domain (op_table.c) has that domain's versions, which the node does not state.
   if (row == NULL || strcmp(row->domain, node->domain) != 0 || node->opset >= row->since) return row;
-  // Optimizers put operators into the default domain before ONNX had them there (LayerNormalization).
-  const delta_op_info_t *other = node->domain[0] == '\0' ? delta_op_find("com.microsoft", node->op_type) : NULL;
-  if (other == NULL) *out_since = row->since;
-  return other;
+  // Optimizers of training graphs put this one into the default domain before ONNX had it there.
+  if (node->domain[0] == '\0' && strcmp(node->op_type, "LayerNormalization") == 0) return delta_op_find("com.microsoft", node->op_type);
+  *out_since = row->since;
+  return NULL;
 }
 
 static bool count_is_legal(uint32_t count, int32_t least, int32_t most) {
@@ -121,19 +122,18 @@ static bool list_contains(const char *list, const char *name) {
   return false;
 }
 
-static delta_status_t check_attributes(const delta_import_state_t *state, const delta_model_node_t *node, const delta_op_info_t *row) {
+// One note a node about attributes that its operator does not have (exporters add their own).
+static void note_unknown_attributes(const delta_import_state_t *state, const delta_model_node_t *node, const delta_op_info_t *row) {
+  uint32_t count = 0;
+  const char *first = NULL;
   for (uint32_t k = 0; k < node->attribute_count; ++k) {
-    const char *name = node->attributes[k].name;
-    for (uint32_t other = 0; other < k; ++other) {
-      if (strcmp(node->attributes[other].name, name) != 0) continue;
-      return delta_status_make(MALFORMED, "node '%.200s' (%s): attribute '%.80s' is given twice", node->name, row->name, name);
-    }
-    if (!list_contains(row->attributes, name)) {
-      delta_log(state->options->log, DELTA_LOG_WARNING, "node '%.200s' (%s): attribute '%.80s' is not one of this operator's; ignored",
-                node->name, row->name, name);
-    }
+    if (list_contains(row->attributes, node->attributes[k].name)) continue;
+    if (count++ == 0) first = node->attributes[k].name;
   }
-  return DELTA_OK;
+  if (count == 0) return;
+  delta_log(state->options->log, DELTA_LOG_WARNING,
+            "node '%.200s' (%s): %u attributes are not this operator's and ignored; the first is '%.80s'", node->name, row->name, count,
+            first);
 }
 
 delta_status_t delta_import_find_rows(delta_import_state_t *state) {
@@ -148,7 +148,7 @@ delta_status_t delta_import_find_rows(delta_import_state_t *state) {
   for (uint32_t k = 0; k < state->model->node_count; ++k) {
     if (!state->live[k]) continue;
     DELTA_RETURN_IF_ERROR(check_arity(&state->model->nodes[k], state->rows[k]));
-    DELTA_RETURN_IF_ERROR(check_attributes(state, &state->model->nodes[k], state->rows[k]));
+    note_unknown_attributes(state, &state->model->nodes[k], state->rows[k]);
   }
   return DELTA_OK;
 }

@@ -87,7 +87,7 @@ static void read_auto_pad(delta_lower_t *lower, delta_window_t *window, const de
   if (mode != VALID) pad_same(lower, window, shape, mode == SAME_UPPER);
 }
 
-bool delta_lower_window(delta_lower_t *lower, const delta_shape_t *shape, const int64_t *kernel, delta_window_t *out_window) {
+bool delta_lower_window_lists(delta_lower_t *lower, const delta_shape_t *shape, const int64_t *kernel, delta_window_t *out_window) {
   *out_window = (delta_window_t){.spatial = shape->rank - 2};
   if (!delta_emit_ok(&lower->emit)) return false;
   if (shape->rank < 3 || shape->rank > DELTA_MAX_SPATIAL + 2) {
@@ -100,7 +100,11 @@ bool delta_lower_window(delta_lower_t *lower, const delta_shape_t *shape, const 
   read_list(lower, "strides", out_window->spatial, 1, 1, out_window->strides);
   read_list(lower, "dilations", out_window->spatial, 1, 1, out_window->dilations);
   read_pads(lower, out_window);
-  if (delta_emit_ok(&lower->emit)) read_auto_pad(lower, out_window, shape);
+  return delta_emit_ok(&lower->emit);
+}
+
+bool delta_lower_window(delta_lower_t *lower, const delta_shape_t *shape, const int64_t *kernel, delta_window_t *out_window) {
+  if (delta_lower_window_lists(lower, shape, kernel, out_window)) read_auto_pad(lower, out_window, shape);
   return delta_emit_ok(&lower->emit);
 }
 

@@ -1,7 +1,8 @@
 // CSV: rows of cells in a text file, found through an index of constant size.
 //
-// Separated by commas; cells may stand in double quotes ("" inside is one quote) and between spaces; lines end in LF or CR LF; blank lines do not count; a
-// UTF-8 byte order mark is skipped. No cell spans lines. All rows have the same number of cells. The first line is a header when one of its cells is a word (neither empty nor like a number).
+// Separated by commas; cells may stand in double quotes ("" inside is one quote) and between spaces; lines end in LF or CR LF; blank lines
+// do not count; a UTF-8 byte order mark is skipped. No cell spans lines. All rows have the same number of cells. The first line is a header
+// when one of its cells is a word (neither empty nor like a number).
 // Opening makes one pass over the file; it keeps the position of every k-th row, where k grows so that the index stays below 1 MiB.
 #ifndef DELTA_RUNTIME_DATA_CSV_H_
 #define DELTA_RUNTIME_DATA_CSV_H_

@@ -1,4 +1,5 @@
-// Dataset: picks the format of a SPEC, checks what it offers against what is wanted, and turns elements of the file into elements of the graph.
+// Dataset: picks the format of a SPEC, checks what it offers against what is wanted, and turns elements of the file into elements of the
+// graph.
 #include "runtime/data/dataset.h"
 
 #include <assert.h>

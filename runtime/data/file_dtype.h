@@ -1,7 +1,7 @@
 // File dtype: the number types that data files store, and their conversion to the types that graphs take.
 //
-// Files know more types than graphs do (numpy's unsigned and short integers, IDX's big-endian words). A file's elements are brought into this
-// machine's byte order by the reader of the format; from there on the conversions below are the only ones.
+// Files know more types than graphs do (numpy's unsigned and short integers, IDX's big-endian words). A file's elements are brought into
+// this machine's byte order by the reader of the format; from there on the conversions below are the only ones.
 #ifndef DELTA_RUNTIME_DATA_FILE_DTYPE_H_
 #define DELTA_RUNTIME_DATA_FILE_DTYPE_H_
 
@@ -55,7 +55,8 @@ void delta_file_dtype_load_doubles(delta_file_dtype_t type, const void *data, si
 size_t delta_file_dtype_load_integers(delta_file_dtype_t type, const void *data, size_t count, int64_t *out_values);
 // Stores `count` float64 as elements of a float dtype, from element `first` of `data` on.
 void delta_file_dtype_store_doubles(delta_dtype_t dtype, void *data, size_t first, const double *values, size_t count);
-// Stores `count` integers as elements of an integer or bool dtype. Returns the index of the first that the dtype cannot hold (a bool: 0 and 1), or `count`.
+// Stores `count` integers as elements of an integer or bool dtype. Returns the index of the first that the dtype cannot hold (a bool: 0 and
+// 1), or `count`.
 size_t delta_file_dtype_store_integers(delta_dtype_t dtype, void *data, size_t first, const int64_t *values, size_t count);
 
 #endif // DELTA_RUNTIME_DATA_FILE_DTYPE_H_

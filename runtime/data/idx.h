@@ -1,5 +1,5 @@
-// IDX: the format of the MNIST files: two zero bytes, a type, a rank, big-endian dimensions, big-endian elements. Not compressed: a .gz file is refused
-// with advice.
+// IDX: the format of the MNIST files: two zero bytes, a type, a rank, big-endian dimensions, big-endian elements. Not compressed: a .gz
+// file is refused with advice.
 #ifndef DELTA_RUNTIME_DATA_IDX_H_
 #define DELTA_RUNTIME_DATA_IDX_H_
 

@@ -1,7 +1,7 @@
 // npy: the header of numpy's array files (format versions 1.0, 2.0 and 3.0), and positioned reads of their elements.
 //
-// A header is untrusted text: nothing in it is evaluated, every size is checked against the bytes that are there. Object arrays are pickles and
-// are never read.
+// A header is untrusted text: nothing in it is evaluated, every size is checked against the bytes that are there. Object arrays are pickles
+// and are never read.
 #ifndef DELTA_RUNTIME_DATA_NPY_H_
 #define DELTA_RUNTIME_DATA_NPY_H_
 
@@ -20,8 +20,9 @@ typedef struct delta_npy_header {
 enum { DELTA_NPY_PREFIX_BYTES = 16384 };
 
 // Parses the first `prefix_bytes` (the smaller of DELTA_NPY_PREFIX_BYTES and total_bytes) of an array of `total_bytes`.
-// MALFORMED: no npy file, a bad header, more or fewer bytes than the shape needs. UNSUPPORTED: other element types, Fortran order (unless at most one
-// dimension is above 1, where the orders agree), more than DELTA_MAX_RANK dimensions. The caller annotates with the name of file and array.
+// MALFORMED: no npy file, a bad header, more or fewer bytes than the shape needs. UNSUPPORTED: other element types, Fortran order (unless
+// at most one dimension is above 1, where the orders agree), more than DELTA_MAX_RANK dimensions. The caller annotates with the name of
+// file and array.
 DELTA_MUST_USE delta_status_t delta_npy_parse(const void *prefix, size_t prefix_bytes, uint64_t total_bytes,
                                               delta_npy_header_t *out_header);
 

@@ -1,4 +1,5 @@
-// npy source: NAME=FILE.npy[:scale=S][:mean=A/B/C][:std=A/B/C],... has one file for every want. Names and paths hold no comma; names hold no '='.
+// npy source: NAME=FILE.npy[:scale=S][:mean=A/B/C][:std=A/B/C],... has one file for every want. Names and paths hold no comma; names hold
+// no '='.
 #include <string.h>
 
 #include "base/log.h"

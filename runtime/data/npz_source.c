@@ -97,7 +97,8 @@ cleanup:
   return status;
 }
 
-// Damage shows when the data are opened, not in the middle of an epoch; called once the shapes are known to fit, because it reads everything.
+// Damage shows when the data are opened, not in the middle of an epoch; called once the shapes are known to fit, because it reads
+// everything.
 static delta_status_t prepare_npz_source(void *self, size_t want) {
   npz_source_t *source = self;
   return delta_npz_prepare(source->npz, source->indices[want]);

@@ -1,7 +1,8 @@
 // Shuffle: position -> sample through a balanced Feistel network.
 //
-// The network permutes [0, 4^half_bits), the smallest such range that holds `count`. Following a position until it lands below `count` again (cycle walking)
-// restricts it to a permutation of [0, count); because the range is less than four times too large, that takes fewer than four rounds on average.
+// The network permutes [0, 4^half_bits), the smallest such range that holds `count`. Following a position until it lands below `count`
+// again (cycle walking) restricts it to a permutation of [0, count); because the range is less than four times too large, that takes fewer
+// than four rounds on average.
 #include "runtime/data/shuffle.h"
 
 #include <assert.h>

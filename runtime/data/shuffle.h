@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A keyed permutation of [0, count) (a Feistel network over the next power of four, cycle-walked), so position p of an epoch is computed, not stored.
+// A keyed permutation of [0, count) (a Feistel network over the next power of four, cycle-walked), so position p of an epoch is computed,
+// not stored.
 typedef struct delta_shuffle {
   int64_t count;
   bool enabled;

@@ -1,5 +1,5 @@
-// Source: what each data format provides to the dataset, as one struct of functions. dataset.c does everything that is the same for all of them: matching shapes and
-// types with what the program wants, conversion, scaling, value ranges.
+// Source: what each data format provides to the dataset, as one struct of functions. dataset.c does everything that is the same for all of
+// them: matching shapes and types with what the program wants, conversion, scaling, value ranges.
 #ifndef DELTA_RUNTIME_DATA_SOURCE_H_
 #define DELTA_RUNTIME_DATA_SOURCE_H_
 
@@ -36,7 +36,8 @@ typedef struct delta_data_format {
   delta_status_t (*open)(const delta_data_request_t *request, delta_data_array_t *out_arrays, void **out_self);
   // Makes the array of a want ready once its shape is known to fit: what is costly and would be in vain before. NULL: nothing to do.
   delta_status_t (*prepare)(void *self, size_t want);
-  // Reads elements [first, first + count) of the array of want `want`, in row-major order, as elements of its type in this machine's byte order.
+  // Reads elements [first, first + count) of the array of want `want`, in row-major order, as elements of its type in this machine's byte
+  // order.
   delta_status_t (*read)(void *self, size_t want, uint64_t first, size_t count, void *out_elements);
   void (*close)(void *self);
 } delta_data_format_t;
@@ -45,7 +46,8 @@ extern const delta_data_format_t delta_data_npz, delta_data_npy, delta_data_idx,
 
 // The want called "label", or want_count.
 size_t delta_data_find_label(const delta_data_request_t *request);
-// The one want that is no label, for formats with a single input; INVALID_ARGUMENT when there are more or none. `format` stands in the message.
+// The one want that is no label, for formats with a single input; INVALID_ARGUMENT when there are more or none. `format` stands in the
+// message.
 DELTA_MUST_USE delta_status_t delta_data_find_only_input(const delta_data_request_t *request, const char *format, size_t *out_want);
 
 // "[batch, 3, 224, 224]" of what is wanted; `buffer` is returned.

@@ -1,6 +1,8 @@
-// Synthetic: data without files, for benchmarks. Floats are standard normal, integers with a range uniform in it, other integers and bools zero.
+// Synthetic: data without files, for benchmarks. Floats are standard normal, integers with a range uniform in it, other integers and bools
+// zero.
 //
-// Element e of sample s of an input is a function of (seed, s, the input's name, e): the same whatever the batch size and the order of reading.
+// Element e of sample s of an input is a function of (seed, s, the input's name, e): the same whatever the batch size and the order of
+// reading.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

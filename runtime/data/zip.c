@@ -195,8 +195,8 @@ static int compare_header_offsets(const void *a, const void *b) {
   return ((*left)->header_offset > (*right)->header_offset) - ((*left)->header_offset < (*right)->header_offset);
 }
 
-// Sets limit_offset of every entry and checks that the entries fit between their neighbours: no two share bytes. What the local header adds to that is
-// checked by delta_zip_locate.
+// Sets limit_offset of every entry and checks that the entries fit between their neighbours: no two share bytes. What the local header adds
+// to that is checked by delta_zip_locate.
 static delta_status_t separate_entries(delta_zip_t *zip, uint64_t directory_offset) {
   delta_allocator_t allocator = zip->file.allocator;
   delta_zip_entry_t **sorted = NULL;

@@ -27,7 +27,8 @@ typedef struct delta_zip {
   delta_map_t names;                      // of the entries
 } delta_zip_t;
 
-// Reads the directory. MALFORMED (naming the path): no zip file, cut short, offsets that lead elsewhere, overlapping entries, duplicate names.
+// Reads the directory. MALFORMED (naming the path): no zip file, cut short, offsets that lead elsewhere, overlapping entries, duplicate
+// names.
 // UNSUPPORTED: encryption, other methods of compression, several parts.
 DELTA_MUST_USE delta_status_t delta_zip_open(const char *path, delta_allocator_t allocator, delta_zip_t *out_zip);
 void delta_zip_close(delta_zip_t *zip); // Safe when closed or zeroed with zip->file.descriptor -1.
@@ -41,8 +42,8 @@ typedef struct delta_zip_sink {
   delta_status_t (*write)(void *self, const void *data, size_t size_bytes);
 } delta_zip_sink_t;
 
-// Hands the first `limit_bytes` of an entry's content to `sink` in order, through buffers of constant size. When that is the whole content, its
-// length and CRC are checked too. MALFORMED (not naming the file): damaged data.
+// Hands the first `limit_bytes` of an entry's content to `sink` in order, through buffers of constant size. When that is the whole content,
+// its length and CRC are checked too. MALFORMED (not naming the file): damaged data.
 DELTA_MUST_USE delta_status_t delta_zip_stream(const delta_zip_t *zip, const delta_zip_entry_t *entry, uint64_t limit_bytes,
                                                delta_zip_sink_t sink);
 

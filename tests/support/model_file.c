@@ -1,7 +1,6 @@
 #include "tests/support/model_file.h"
 
 #include <criterion/criterion.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +38,13 @@ void delta_test_put_varint(delta_test_message_t *message, uint32_t field, uint64
   put_number(message, value);
 }
 
-void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count) {
+void delta_test_put_open(delta_test_message_t *message, uint32_t field, uint64_t count) {
   put_number(message, (uint64_t)field << 3 | 2);
   put_number(message, count);
+}
+
+void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count) {
+  delta_test_put_open(message, field, count);
   delta_test_put_raw(message, bytes, count);
 }
 
@@ -206,21 +209,4 @@ delta_status_t delta_test_load(const delta_test_folder_t *folder, const char *na
   char path[DELTA_TEST_PATH_BYTES];
   delta_model_options_t options = {.path = delta_test_folder_path(folder, name, path), .external_folder = external_folder};
   return delta_model_load(&options, allocator, out_model);
-}
-
-static bool is_word_byte(char byte) { return isalnum((unsigned char)byte) || byte == '_'; }
-
-bool delta_test_has_word(const char *text, const char *words) {
-  while (*words) {
-    size_t length = strcspn(words, "|");
-    for (const char *at = text; length > 0 && *at; ++at) {
-      if (strncmp(at, words, length) != 0) continue;
-      // A word that ends in no letter is the beginning of a name.
-      bool begins = at == text || !is_word_byte(at[-1]) || !is_word_byte(words[0]);
-      bool ends = !is_word_byte(at[length]) || words[length - 1] == '_' || !is_word_byte(words[length - 1]);
-      if (begins && ends) return true;
-    }
-    words += length + (words[length] == '|');
-  }
-  return false;
 }

@@ -18,6 +18,8 @@ void delta_test_message_free(delta_test_message_t *message);
 void delta_test_put_raw(delta_test_message_t *message, const void *bytes, size_t count); // without tag
 void delta_test_put_varint(delta_test_message_t *message, uint32_t field, uint64_t value);
 void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count);
+// The tag and length of a field whose `count` bytes come later.
+void delta_test_put_open(delta_test_message_t *message, uint32_t field, uint64_t count);
 void delta_test_put_text(delta_test_message_t *message, uint32_t field, const char *text);
 void delta_test_put_message(delta_test_message_t *message, uint32_t field, delta_test_message_t *inner); // frees `inner`
 
@@ -65,8 +67,5 @@ void delta_test_folder_write(const delta_test_folder_t *folder, const char *name
 // Loads FOLDER/name.
 DELTA_MUST_USE delta_status_t delta_test_load(const delta_test_folder_t *folder, const char *name, const char *external_folder,
                                               delta_allocator_t allocator, delta_model_t **out_model);
-
-// Whether `words`, separated by '|', has one that stands as a whole word in `text`.
-bool delta_test_has_word(const char *text, const char *words);
 
 #endif // DELTA_TESTS_SUPPORT_MODEL_FILE_H_

@@ -1,0 +1,132 @@
+// Packing: blocks that live at once never overlap, and the arena stays near the largest sum of live bytes.
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "planner/pack.h"
+#include "tests/support/planning.h"
+#include "tests/support/support.h"
+
+typedef struct block_list {
+  delta_block_t items[4000];
+  uint32_t count;
+  uint64_t bound_bytes; // largest sum of live bytes
+  uint32_t bound_step;
+} block_list_t;
+
+static void add_block(block_list_t *list, uint32_t first, uint32_t last, uint64_t size_bytes) {
+  list->items[list->count++] = (delta_block_t){.first = first, .last = last, .size_bytes = (size_bytes + 63) / 64 * 64};
+}
+
+static void find_bound(block_list_t *list) {
+  for (uint32_t i = 0; i < list->count; ++i) {
+    const uint32_t step = list->items[i].first; // a sum can only be largest where a block begins
+    uint64_t live_bytes = 0;
+    for (uint32_t k = 0; k < list->count; ++k) {
+      if (list->items[k].first <= step && step <= list->items[k].last) live_bytes += list->items[k].size_bytes;
+    }
+    if (live_bytes <= list->bound_bytes) continue;
+    list->bound_bytes = live_bytes;
+    list->bound_step = step;
+  }
+}
+
+static uint64_t pack(block_list_t *list) {
+  uint64_t end_bytes = 0;
+  find_bound(list);
+  delta_test_must(delta_pack(list->items, list->count, list->bound_bytes, list->bound_step, delta_allocator_system(), &end_bytes));
+  uint64_t largest = 0;
+  for (uint32_t i = 0; i < list->count; ++i) {
+    const delta_block_t *a = &list->items[i];
+    if (a->offset_bytes + a->size_bytes > largest) largest = a->offset_bytes + a->size_bytes;
+    for (uint32_t k = 0; k < i; ++k) {
+      const delta_block_t *b = &list->items[k];
+      const bool both_live = a->first <= b->last && b->first <= a->last;
+      const bool overlap = a->offset_bytes < b->offset_bytes + b->size_bytes && b->offset_bytes < a->offset_bytes + a->size_bytes;
+      cr_assert(!both_live || !overlap, "blocks %u and %u overlap", i, k);
+    }
+  }
+  cr_assert_eq(largest, end_bytes);
+  cr_assert_geq(end_bytes, list->bound_bytes);
+  return end_bytes;
+}
+
+Test(planner_pack, random_blocks_never_overlap) {
+  static block_list_t list;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    delta_test_numbers_t numbers = {seed};
+    list = (block_list_t){0};
+    const uint64_t count = delta_test_number(&numbers, 60), steps = 1 + delta_test_number(&numbers, 40);
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint32_t first = (uint32_t)delta_test_number(&numbers, steps);
+      add_block(&list, first, first + (uint32_t)delta_test_number(&numbers, steps - first), 1 + delta_test_number(&numbers, 2000));
+    }
+    pack(&list);
+  }
+}
+
+Test(planner_pack, easy_sets_reach_the_bound) {
+  static block_list_t list;
+  list = (block_list_t){0};
+  cr_assert_eq(pack(&list), 0);
+  for (uint32_t i = 0; i < 50; ++i) add_block(&list, i, i, 64 * (i + 1)); // one at a time
+  cr_assert_eq(pack(&list), 64 * 50);
+  list = (block_list_t){0};
+  for (uint32_t i = 0; i < 50; ++i) add_block(&list, i, 99 - i, 64 * (1 + i % 7)); // a stack
+  cr_assert_eq(pack(&list), list.bound_bytes);
+  list = (block_list_t){0};
+  for (uint32_t i = 0; i < 50; ++i) add_block(&list, 0, 99, 64 * (1 + i % 7)); // all at once
+  cr_assert_eq(pack(&list), list.bound_bytes);
+}
+
+// A training step: activations live from the forward to the backward pass, gradients and workspaces for a moment, sizes change from layer to layer.
+static void make_training(block_list_t *list, uint64_t seed, uint32_t layers) {
+  delta_test_numbers_t numbers = {seed};
+  uint64_t sizes[400];
+  *list = (block_list_t){0};
+  for (uint32_t i = 0; i < layers; ++i) {
+    sizes[i] = i == 0 || delta_test_number(&numbers, 6) == 0 ? (1 + delta_test_number(&numbers, 200)) * 4096 : sizes[i - 1];
+    const uint32_t backward = 2 * layers + 3 * (layers - i);
+    add_block(list, 2 * i, backward, sizes[i]);                                                     // activation
+    add_block(list, 2 * i, 2 * i, delta_test_number(&numbers, 8) * 30000 + 1);                      // workspace
+    add_block(list, 2 * i, 2 * i + 1, sizes[i]);                                                    // passing value
+    add_block(list, backward - 2, backward, (1 + delta_test_number(&numbers, 60)) * 3000);          // weight gradient
+    add_block(list, backward - 1, backward + 2, sizes[i]);                                          // gradient handed on
+    if (delta_test_number(&numbers, 5) == 0) add_block(list, backward - 1, backward + 9, sizes[i]); // of a skip connection
+  }
+}
+
+Test(planner_pack, training_steps_stay_within_two_percent) {
+  static block_list_t list;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    make_training(&list, seed, 10 + (uint32_t)(seed * 5));
+    const uint64_t end_bytes = pack(&list);
+    cr_assert_leq((double)end_bytes, 1.02 * (double)list.bound_bytes, "seed %llu: %llu of %llu", (unsigned long long)seed,
+                  (unsigned long long)end_bytes, (unsigned long long)list.bound_bytes);
+  }
+}
+
+Test(planner_pack, equal_blocks_give_equal_offsets) {
+  static block_list_t first, second;
+  make_training(&first, 9, 100);
+  make_training(&second, 9, 100);
+  pack(&first);
+  pack(&second);
+  cr_assert_arr_eq(first.items, second.items, first.count * sizeof *first.items);
+}
+
+Test(planner_pack, memory_may_run_out) {
+  static block_list_t list;
+  make_training(&list, 1, 20);
+  find_bound(&list);
+  for (size_t n = 1;; ++n) {
+    delta_test_allocator_t faults;
+    delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
+    uint64_t end_bytes;
+    delta_status_t status =
+        delta_pack(list.items, list.count, list.bound_bytes, list.bound_step, delta_test_allocator_interface(&faults), &end_bytes);
+    cr_assert_eq(faults.live_bytes, 0);
+    if (!status) break;
+    cr_assert_eq(delta_status_code(status), DELTA_STATUS_OUT_OF_MEMORY);
+    delta_status_free(status);
+  }
+}
