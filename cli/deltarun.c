@@ -252,7 +252,7 @@ static delta_trainer_options_t trainer_options(const delta_run_settings_t *setti
       .session = session,
       .data = settings->data,
       .evaluation = settings->evaluation,
-      .batch = plan->build.import.batch,
+      .batch = delta_plan_rows(plan),
       .accumulate = plan->accumulate,
       .steps = settings->steps,
       .epochs = settings->epochs,
