@@ -197,6 +197,6 @@ delta_status_t delta_cpu_conv_blocked_run(const delta_kernel_t *kernel, const de
   delta_conv_pass_addresses(&pass, buffers, tensors);
   for (int64_t slice = 0; slice < state->slices; ++slice)
     DELTA_RETURN_IF_ERROR(run_slice(kernel, &pass, tensors, pass.bias ? buffers->inputs[2] : NULL, buffers->workspace, slice));
-  delta_conv_pass_add_bias(&pass, kernel, buffers);
+  if (pass.op == DELTA_CORE_CONV_DATA) delta_conv_pass_add_bias(&pass, kernel, buffers);
   return DELTA_OK;
 }
