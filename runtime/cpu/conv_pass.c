@@ -129,9 +129,9 @@ static void add_bias_planes(const void *context, int64_t begin, int64_t end, int
 }
 
 void delta_conv_pass_add_bias(const delta_conv_pass_t *pass, const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  if (pass->op != DELTA_CORE_CONV_DATA || !pass->bias) return;
+  if (!pass->bias) return;
   const delta_kernel_launch_t launch = {kernel, buffers};
-  const delta_shape_t *shape = &pass->tensors[DELTA_CONV_X]->shape;
+  const delta_shape_t *shape = &pass->tensors[pass->result]->shape;
   delta_team_run(kernel->threads, shape->dims[0] * shape->dims[1],
                  2 * delta_shape_count_range(shape, 2, shape->rank) * (int64_t)sizeof(float), add_bias_planes, &launch);
 }
