@@ -1,5 +1,5 @@
-// What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them, session_run.c runs them,
-// session_states.c reads and writes states and outputs.
+// What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them,
+// session_run.c runs them, session_states.c reads and writes states and outputs.
 #ifndef DELTA_RUNTIME_SESSION_PARTS_H_
 #define DELTA_RUNTIME_SESSION_PARTS_H_
 
