@@ -1,5 +1,5 @@
 // Convolutions through oneDNN on the layouts it likes best, a few images at a time: tensors are converted into the workspace and back while they are in
-// cache. Windows of one element gain nothing by that and are left to the plain kernel.
+// cache. Windows of single elements, side by side, gain nothing by that and are left to other kernels.
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
@@ -29,8 +29,8 @@ const char *delta_cpu_conv_blocked_refuse(const delta_graph_t *graph, const delt
   if (reason) return reason;
   const delta_window_t *window = &((const delta_conv_attrs_t *)node->attrs)->window;
   for (int32_t d = 0; d < window->spatial; ++d)
-    if (window->kernel[d] > 1) return NULL;
-  return "windows of one element gain nothing";
+    if (window->kernel[d] > 1 || window->strides[d] > 1) return NULL;
+  return "windows of single elements, side by side, gain nothing";
 }
 
 // Bytes of one image with its channels filled up to whole blocks.
