@@ -37,7 +37,8 @@ const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
 // INVALID_ARGUMENT lists the names that are available.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
-// What becomes of a tensor in the time between two uses.
+// What becomes of a tensor in the time between two uses. SWAP: it is copied below once and comes back when it is needed. REBUILD: it is made again when it is
+// needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
 #define DELTA_ACTIONS(X) X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop")
 typedef enum delta_action {
 #define DELTA_ACTION_ENUM(id, name) DELTA_ACTION_##id,
@@ -69,14 +70,21 @@ typedef struct delta_decision {
 typedef struct delta_decisions {
   delta_decision_t *items; // sorted by tensor, use
   size_t count;
+  bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
 } delta_decisions_t;
 
-// Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak. No addresses, no times.
-// UNSUPPORTED for actions that are not available in this version, naming action and tensor.
+// Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
+// A tensor that is needed and not there is copied back if a copy is below, else made again with all that takes. INVALID_ARGUMENT names tensor and step when
+// that is impossible: what makes it is not pure, or reads a state that has been written since.
 DELTA_MUST_USE delta_status_t delta_expand(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
                                            delta_allocator_t allocator, delta_schedule_t **out_schedule);
 // Fills start and end of every step, step_seconds, stall_seconds: three lanes, bandwidths of the problem.
 DELTA_MUST_USE delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
+// What waits are for. DATA: a read waits for its writer. BYTES: also, a write waits for all users of the bytes it takes over; buffers have addresses then.
+// ONE_AT_A_TIME: every step waits for the one before it.
+typedef enum delta_wait_rule { DELTA_WAIT_FOR_DATA, DELTA_WAIT_FOR_BYTES, DELTA_WAIT_ONE_AT_A_TIME } delta_wait_rule_t;
+// Sets the waits between lanes, none that follows from others.
+DELTA_MUST_USE delta_status_t delta_set_waits(delta_schedule_t *schedule, delta_wait_rule_t rule, delta_allocator_t allocator);
 // Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
 DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
 

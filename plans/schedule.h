@@ -5,6 +5,9 @@
 
 #include "plans/problem.h"
 
+// Slots in the tier below begin at multiples of this.
+enum { DELTA_HOST_BLOCK_BYTES = 4096 };
+
 // X(identifier, name)
 #define DELTA_LANES(X) X(COMPUTE, "compute") X(OFFLOAD, "offload") X(PREFETCH, "prefetch")
 typedef enum delta_lane {
