@@ -12,6 +12,7 @@ static const char *const action_names[] = {
 };
 
 static delta_status_t check_decisions(const delta_problem_t *problem, const delta_decisions_t *decisions) {
+  if (decisions->tail == DELTA_ACTION_SWAP) return delta_status_make(INVALID_ARGUMENT, "swapping is no action for all tails");
   for (size_t i = 0; i < decisions->count; ++i) {
     const delta_decision_t *decision = &decisions->items[i];
     const delta_decision_t *before = i > 0 ? &decisions->items[i - 1] : NULL;
@@ -49,7 +50,13 @@ static delta_status_t index_tensors(delta_expansion_t *expansion) {
         (delta_residence_t){.buffer = DELTA_PROBLEM_NONE, .producer = DELTA_PROBLEM_NONE, .decision = (uint32_t)next};
   }
   for (uint32_t s = 0; s < problem->step_count; ++s) {
-    for (uint32_t k = 0; k < problem->steps[s].output_count; ++k) expansion->residences[problem->steps[s].outputs[k]].producer = s;
+    const delta_problem_step_t *step = &problem->steps[s];
+    for (uint32_t k = 0; k < step->input_count; ++k) ++expansion->residences[step->inputs[k]].all_uses;
+    for (uint32_t k = 0; k < step->output_count; ++k) {
+      delta_residence_t *residence = &expansion->residences[step->outputs[k]];
+      residence->producer = s;
+      residence->has_tail = (step->flags & DELTA_STEP_PURE) && !(problem->tensors[step->outputs[k]].flags & DELTA_TENSOR_OUTPUT);
+    }
   }
   return DELTA_OK;
 }

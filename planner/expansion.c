@@ -11,9 +11,11 @@ static size_t take_host_bytes(delta_schedule_t *schedule, size_t size_bytes) {
 delta_action_t delta_expansion_action(const delta_expansion_t *expansion, uint32_t tensor) {
   const delta_decisions_t *decisions = expansion->decisions;
   const delta_residence_t *residence = &expansion->residences[tensor];
-  if (residence->decision >= decisions->count) return DELTA_ACTION_KEEP;
-  const delta_decision_t *decision = &decisions->items[residence->decision];
-  return decision->tensor == tensor && decision->use == residence->uses ? decision->action : DELTA_ACTION_KEEP;
+  if (residence->decision < decisions->count) {
+    const delta_decision_t *decision = &decisions->items[residence->decision];
+    if (decision->tensor == tensor && decision->use == residence->uses) return decision->action;
+  }
+  return residence->has_tail && residence->uses == residence->all_uses ? decisions->tail : DELTA_ACTION_KEEP;
 }
 
 delta_status_t delta_expansion_add_buffer(delta_expansion_t *expansion, uint32_t tensor, size_t size_bytes, uint32_t *out_buffer) {

@@ -11,6 +11,8 @@ typedef struct delta_residence {
   uint32_t buffer;   // that holds it now, or DELTA_PROBLEM_NONE
   uint32_t producer; // problem step, or DELTA_PROBLEM_NONE
   uint32_t uses;     // base steps so far that read it: the number of the gap it is in
+  uint32_t all_uses; // base steps that read it
+  bool has_tail;     // nobody but closures needs it after its last use, and it can be rebuilt
   uint32_t decision; // the first of its decisions for this gap or a later one
   bool is_on_host;   // a copy is below; it stays valid, since tensors do not change
   size_t host_offset_bytes;

@@ -19,8 +19,8 @@
   X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
   X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
   X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
-  X(DELTA_RELEASED, "delta-released", false, "DELTA as its authors released it")                                      \
-  X(DELTA_FIXED, "delta-fixed", false, "DELTA with its unit mistake corrected and copies on their lanes")
+  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                      \
+  X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
 #define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
   DELTA_POLICIES(DELTA_POLICY_ENUM)
@@ -61,7 +61,7 @@ void delta_order_deinit(delta_order_t *order);
 DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,
                                                delta_order_t *out_order);
 
-// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, absent gaps keep.
+// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
 typedef struct delta_decision {
   uint32_t tensor;
   uint32_t use;
@@ -70,7 +70,8 @@ typedef struct delta_decision {
 typedef struct delta_decisions {
   delta_decision_t *items; // sorted by tensor, use
   size_t count;
-  bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
+  bool late_offload;   // copies below start when a swapped gap begins; else as soon as the tensor exists
+  delta_action_t tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
 } delta_decisions_t;
 
 // Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
@@ -103,7 +104,18 @@ typedef struct delta_planner_result {
   double lower_bound_seconds;
 } delta_planner_result_t;
 
-// Plans one program. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
+// A planner for one problem and policy, for any number of budgets: what does not depend on the budget is done once.
+typedef struct delta_planner delta_planner_t;
+// `problem` is borrowed and outlives the planner; its budget is not looked at.
+DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options,
+                                                   delta_allocator_t allocator, delta_planner_t **out_planner);
+void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
+// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
+uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
+// Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
+DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
+
+// Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,
                                                 delta_allocator_t allocator, delta_planner_result_t *out_result);
 

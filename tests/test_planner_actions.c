@@ -9,6 +9,7 @@
 #define NONE DELTA_PROBLEM_NONE
 
 enum { MOST_DECISIONS = 2000 };
+enum { KEEP = 1 << DELTA_ACTION_KEEP, SWAP = 1 << DELTA_ACTION_SWAP, REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP };
 
 typedef struct random_decisions {
   delta_decision_t items[MOST_DECISIONS];
@@ -19,6 +20,7 @@ typedef struct random_decisions {
 static void make_decisions(const delta_problem_t *problem, uint64_t seed, unsigned actions, random_decisions_t *decisions) {
   delta_test_numbers_t numbers = {seed};
   decisions->list = (delta_decisions_t){.items = decisions->items, .late_offload = seed % 3 == 0};
+  if (actions & REBUILD) decisions->list.tail = seed % 2 ? DELTA_ACTION_REBUILD_DROP : DELTA_ACTION_KEEP;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     if (delta_problem_tensor_is_state(&problem->tensors[t])) continue;
     for (uint32_t use = 0; use < 8 && decisions->list.count < MOST_DECISIONS; ++use) {
@@ -51,7 +53,6 @@ static void expect_valid(const delta_problem_t *problem, const delta_schedule_t 
   cr_assert(delta_test_machine_accepts(schedule, problem, &why), "seed %llu: %s", (unsigned long long)seed, why);
 }
 
-enum { KEEP = 1 << DELTA_ACTION_KEEP, SWAP = 1 << DELTA_ACTION_SWAP, REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP };
 
 typedef struct action_mix {
   const char *name;
