@@ -132,6 +132,8 @@ static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
 
+const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->kept; }
+
 // ---- Within a budget
 
 // Takes the releaser's schedule and finishes it.

@@ -112,6 +112,8 @@ DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *proble
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
+// The schedule that keeps everything: the policy's own without a budget. Borrowed.
+const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
 DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
 

@@ -19,7 +19,7 @@ typedef struct delta_plan_maker {
   delta_policy_t policy;
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
-  uint64_t minimum_bytes; // arena that every program fits in, states included
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
 } delta_plan_maker_t;
 
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
@@ -71,33 +71,59 @@ static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
   return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
 }
 
-// Plans every program without a budget; sets arena, peak and least budget of the whole plan.
+// What does not depend on the budget: planners, and the least budget that holds every program.
+static delta_status_t prepare_planners(delta_plan_maker_t *maker) {
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  totals->state_bytes = state_area_bytes(maker->plan);
+  uint64_t minimum_bytes = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    DELTA_RETURN_IF_ERROR(
+        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
+    const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
+    if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
+  }
+  totals->minimum_budget_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
+  return DELTA_OK;
+}
+
+static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
+  delta_plan_t *plan = maker->plan;
+  const delta_program_parts_t *parts = &maker->parts[index];
+  const uint64_t capacity_bytes =
+      delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  delta_planner_result_t result = {0};
+  delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
+    const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
+    const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
+    char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+                                 delta_size_text(plan->totals.budget_bytes, budget_text),
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+  }
+  if (status) return status;
+  delta_plan_program_t *program = &plan->programs[plan->program_count++];
+  program->kind = parts->kind;
+  program->batch = parts->batch;
+  program->schedule = result.schedule;
+  delta_graph_hash(parts->graph, program->graph_hash);
+  return DELTA_OK;
+}
+
+// Plans every program within the budget; sets arena, peak and times of the whole plan.
 static delta_status_t plan_programs(delta_plan_maker_t *maker) {
   delta_plan_t *plan = maker->plan;
   delta_plan_totals_t *totals = &plan->totals;
-  totals->state_bytes = state_area_bytes(plan);
+  uint64_t arena_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, maker->part_count, &plan->programs));
-  uint64_t arena_bytes = 0, minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {
-    const delta_program_parts_t *parts = &maker->parts[i];
-    delta_planner_result_t result = {0};
-    DELTA_RETURN_IF_ERROR(delta_program_plan(parts, maker->policy, plan->levers, UINT64_MAX, maker->allocator, &result));
-    delta_plan_program_t *program = &plan->programs[plan->program_count++];
-    program->kind = parts->kind;
-    program->batch = parts->batch;
-    program->schedule = result.schedule;
-    delta_graph_hash(parts->graph, program->graph_hash);
-    if (result.schedule->arena_bytes > arena_bytes) arena_bytes = result.schedule->arena_bytes;
-    if (result.minimum_budget_bytes > minimum_bytes) minimum_bytes = result.minimum_budget_bytes;
+    DELTA_RETURN_IF_ERROR(plan_program(maker, i));
+    if (plan->programs[i].schedule->arena_bytes > arena_bytes) arena_bytes = plan->programs[i].schedule->arena_bytes;
   }
   const delta_schedule_t *first = plan->programs[0].schedule;
   totals->arena_bytes = round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
-  totals->node_count = maker->parts[0].graph->nodes.count;
-  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
-  totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
-  maker->minimum_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
 
@@ -167,55 +193,29 @@ cleanup:
 // What the same training takes without a budget, by this graph and as an eager framework would hold it.
 static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
-  double eager_seconds = 0, unlimited_seconds = totals->step_seconds;
+  double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  totals->unlimited_peak_bytes = totals->peak_bytes;
-  if (maker->policy != DELTA_POLICY_NONE) {
-    DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &unlimited_seconds));
+  if (maker->policy == DELTA_POLICY_EAGER) {
+    DELTA_RETURN_IF_ERROR(
+        measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
+  } else {
+    const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
+    totals->unlimited_peak_bytes = totals->state_bytes + kept->peak_bytes;
+    totals->unlimited_step_seconds = kept->step_seconds;
   }
-  totals->unlimited_step_seconds = unlimited_seconds;
-  totals->lower_bound_seconds = unlimited_seconds;
-  totals->minimum_budget_bytes = maker->minimum_bytes;
+  totals->lower_bound_seconds = totals->unlimited_step_seconds;
+  totals->node_count = maker->parts[0].graph->nodes.count;
+  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
+  totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
   return DELTA_OK;
 }
 
-// The largest buffers live at the peak, as text.
-static delta_status_t describe_peak(const delta_plan_maker_t *maker, delta_text_t *text) {
-  const delta_schedule_t *schedule = maker->plan->programs[0].schedule;
-  uint32_t largest = DELTA_PROBLEM_NONE;
-  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
-    const delta_buffer_t *buffer = &schedule->buffers[i];
-    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
-    if (largest == DELTA_PROBLEM_NONE || buffer->size_bytes > schedule->buffers[largest].size_bytes) largest = i;
-  }
-  if (largest == DELTA_PROBLEM_NONE) return delta_text_append(text, "the states");
-  char size_text[DELTA_SIZE_TEXT_BYTES];
-  const delta_buffer_t *buffer = &schedule->buffers[largest];
-  const char *name = buffer->tensor == DELTA_PROBLEM_NONE ? "a workspace" : maker->parts[0].problem->tensors[buffer->tensor].name;
-  uint32_t problem_step = schedule->steps[schedule->peak_step].problem_step;
-  return delta_text_append(text, "step '%s', where '%s' with %s is the largest", maker->parts[0].problem->steps[problem_step].name, name,
-                           delta_size_text(buffer->size_bytes, size_text));
-}
-
-static delta_status_t check_budget(delta_plan_maker_t *maker) {
+static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
-  DELTA_RETURN_IF_ERROR(delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                                             &totals->budget_bytes));
-  if (totals->arena_bytes <= totals->budget_bytes) return DELTA_OK;
-  delta_text_t peak;
-  delta_text_init(&peak, maker->allocator);
-  delta_status_t status = describe_peak(maker, &peak);
-  char budget_text[DELTA_SIZE_TEXT_BYTES], minimum_text[DELTA_SIZE_TEXT_BYTES];
-  if (!status) {
-    status = delta_status_make(
-        DOES_NOT_FIT, "policy %s needs %llu bytes (%s), the budget is %s: set by %s; give --budget %llu or more, or a smaller --batch",
-        maker->plan->policy, (unsigned long long)totals->minimum_budget_bytes, delta_size_text(totals->minimum_budget_bytes, minimum_text),
-        delta_size_text(totals->budget_bytes, budget_text), peak.items, (unsigned long long)totals->minimum_budget_bytes);
-  }
-  delta_text_deinit(&peak);
-  return status;
+  return delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                              &totals->budget_bytes);
 }
 
 // Names everything the bits of a run depend on.
@@ -272,7 +272,10 @@ static void log_facts(const delta_plan_maker_t *maker) {
 }
 
 static void deinit_maker(delta_plan_maker_t *maker) {
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    delta_program_deinit(&maker->parts[i]);
+  }
   delta_device_close(maker->device);
   delta_model_free(maker->model);
   delta_plan_free(maker->plan);
@@ -289,11 +292,12 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
   log_facts(&maker);
-  DELTA_GOTO_IF_ERROR(status, plan_programs(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
-  count_memory(&maker);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
-  status = check_budget(&maker);
+  DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
+  status = plan_programs(&maker);
+  if (!status) count_memory(&maker);
   maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));

@@ -103,6 +103,7 @@ void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
+  delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
   delta_device_close(session->device);
   delta_model_free(session->model);

@@ -24,6 +24,7 @@ struct delta_session {
   delta_model_t *model;     // Owned.
   delta_device_t *device;   // Owned.
   delta_arena_t *arena;     // Owned.
+  delta_tier_t *tier;       // Owned; NULL until a program swaps.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;

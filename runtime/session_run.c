@@ -13,7 +13,8 @@ static double read_scalar(const delta_live_program_t *program, const char *name,
   return delta_element_load_double(delta_executor_output(program->executor, index), tensor->dtype, 0);
 }
 
-static void fill_report(const delta_session_t *session, const delta_live_program_t *program, double seconds, delta_run_report_t *report) {
+static void fill_report(const delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
+                        double seconds, delta_run_report_t *report) {
   double rows = (double)program->parts.batch;
   *report = (delta_run_report_t){
       .struct_size = sizeof *report,
@@ -21,7 +22,9 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
       .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
       .seconds = seconds,
+      .stall_seconds = result->copy_seconds,
       .arena_peak_bytes = session->committed_bytes,
+      .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
   };
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
@@ -143,6 +146,6 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
   if (result.stopped) return explain_bad_loss(session, program, batch, learning_rate, draw, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
-  if (out_report) fill_report(session, program, delta_clock_seconds() - start_seconds, out_report);
+  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;
 }
