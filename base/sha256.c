@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/sha256_x86.h"
+
 // Section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 static const uint32_t round_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
@@ -45,8 +47,17 @@ static void compress(uint32_t state[8], const uint8_t block[64]) {
   for (int i = 0; i < 8; ++i) state[i] += v[i];
 }
 
+static void compress_blocks(delta_sha256_t *hash, const uint8_t *blocks, size_t block_count) {
+  if (hash->uses_instructions) {
+    delta_sha256_x86_compress(hash->state, blocks, block_count, round_constants);
+    return;
+  }
+  for (size_t i = 0; i < block_count; ++i) compress(hash->state, blocks + 64 * i);
+}
+
 void delta_sha256_init(delta_sha256_t *hash) {
-  *hash = (delta_sha256_t){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+  *hash = (delta_sha256_t){.uses_instructions = delta_sha256_x86_is_available(),
+                           .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void delta_sha256_update(delta_sha256_t *hash, const void *data, size_t size_bytes) {
@@ -55,9 +66,10 @@ void delta_sha256_update(delta_sha256_t *hash, const void *data, size_t size_byt
   hash->length_bytes += size_bytes;
   while (size_bytes > 0) {
     if (filled == 0 && size_bytes >= sizeof hash->block) {
-      compress(hash->state, bytes);
-      bytes += sizeof hash->block;
-      size_bytes -= sizeof hash->block;
+      const size_t block_count = size_bytes / sizeof hash->block;
+      compress_blocks(hash, bytes, block_count);
+      bytes += block_count * sizeof hash->block;
+      size_bytes -= block_count * sizeof hash->block;
       continue;
     }
     size_t taken = sizeof hash->block - filled < size_bytes ? sizeof hash->block - filled : size_bytes;
@@ -66,7 +78,7 @@ void delta_sha256_update(delta_sha256_t *hash, const void *data, size_t size_byt
     size_bytes -= taken;
     filled += taken;
     if (filled < sizeof hash->block) return;
-    compress(hash->state, hash->block);
+    compress_blocks(hash, hash->block, 1);
     filled = 0;
   }
 }

@@ -2,6 +2,7 @@
 #ifndef DELTA_BASE_SHA256_H_
 #define DELTA_BASE_SHA256_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,7 @@ typedef struct delta_sha256 {
   uint32_t state[8];
   uint64_t length_bytes;
   uint8_t block[64];
+  bool uses_instructions; // of the processor; the result is the same without
 } delta_sha256_t;
 
 void delta_sha256_init(delta_sha256_t *hash);

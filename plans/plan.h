@@ -5,10 +5,8 @@
 
 #include <delta/plan.h>
 
-#include "onnx/build.h"
-#include <delta/plan.h>
-
 #include "base/text.h"
+#include "onnx/build.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -57,7 +55,7 @@ struct delta_plan {
   const char *model_file; // file name without folder: looked for beside the plan
   char model_sha256[65];
   const char *policy;
-  delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
+  delta_build_options_t build; // strings owned; `import.batch` is --batch, or 0; log is empty
   uint32_t levers;             // those of build.import
   double learning_rate;        // the default rate of a run
   int64_t accumulate;          // micro-steps per update; 1: plain training
@@ -77,11 +75,16 @@ DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta
 DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
                                                    delta_plan_t **out_plan);
 
+// Samples of a full batch: the rows of the first program. (build.import.batch is 0 where the model fixes its dimensions itself.)
+int64_t delta_plan_rows(const delta_plan_t *plan);
 // The program of a kind and batch, or NULL.
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
 
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
 // Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
+
+// Whether the plan has every state of `graph`, of the same kind, type and shape. MISMATCH names the first that it has not.
+DELTA_MUST_USE delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph);
 
 #endif // DELTA_PLANS_PLAN_H_

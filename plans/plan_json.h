@@ -18,21 +18,18 @@ typedef struct delta_name_table {
 extern const delta_name_table_t delta_dtype_names, delta_loss_names, delta_optimizer_names, delta_program_names, delta_batchnorm_names,
     delta_state_kind_names, delta_lever_names, delta_class_names, delta_step_kind_names;
 
-// Members of `build.optimizer`, of a schedule's scalars and of `totals`, in file order: X(key, field).
-#define DELTA_OPTIMIZER_REALS(X) \
-  X("momentum", momentum) X("weight_decay", weight_decay) X("beta1", beta1) X("beta2", beta2) X("epsilon", epsilon)
-#define DELTA_SCHEDULE_BYTES(X) \
-  X("peak_bytes", peak_bytes) X("arena_bytes", arena_bytes) X("host_bytes", host_bytes) X("swapped_bytes", swapped_bytes)
-#define DELTA_SCHEDULE_COUNTS(X) X("peak_step", peak_step) X("swapped_tensors", swapped_tensors) X("recomputed_nodes", recomputed_nodes)
-#define DELTA_SCHEDULE_REALS(X)  X("step_seconds", step_seconds) X("recompute_seconds", recompute_seconds) X("stall_seconds", stall_seconds)
-#define DELTA_TOTALS_INTEGERS(X)                                                                                          \
-  X("arena_bytes", arena_bytes)                                                                                           \
-  X("peak_bytes", peak_bytes) X("state_bytes", state_bytes) X("unlimited_peak_bytes", unlimited_peak_bytes)               \
-      X("eager_peak_bytes", eager_peak_bytes) X("minimum_budget_bytes", minimum_budget_bytes) X("node_count", node_count) \
-          X("trainable_parameters", trainable_parameters) X("trainable_tensors", trainable_tensors)
-#define DELTA_TOTALS_REALS(X)                                                                       \
-  X("step_seconds", step_seconds)                                                                   \
-  X("unlimited_step_seconds", unlimited_step_seconds) X("lower_bound_seconds", lower_bound_seconds) \
-      X("planning_seconds", planning_seconds) X("profiling_seconds", profiling_seconds)
+// Members of `build.optimizer`, of a schedule's scalars and of `totals`, in file order: X(field); a member has its field's name.
+#define DELTA_OPTIMIZER_REALS(X) X(momentum) X(weight_decay) X(beta1) X(beta2) X(epsilon)
+#define DELTA_SCHEDULE_BYTES(X)  X(peak_bytes) X(arena_bytes) X(host_bytes) X(swapped_bytes)
+#define DELTA_SCHEDULE_COUNTS(X) X(peak_step) X(swapped_tensors) X(recomputed_nodes)
+#define DELTA_SCHEDULE_REALS(X)  X(step_seconds) X(recompute_seconds) X(stall_seconds)
+#define DELTA_TOTALS_BYTES(X) \
+  X(arena_bytes)              \
+  X(peak_bytes)               \
+  X(state_bytes) X(unlimited_peak_bytes) X(eager_peak_bytes) X(minimum_budget_bytes)
+#define DELTA_TOTALS_REALS(X) \
+  X(step_seconds)             \
+  X(unlimited_step_seconds)   \
+  X(lower_bound_seconds) X(planning_seconds) X(profiling_seconds)
 
 #endif // DELTA_PLANS_PLAN_JSON_H_

@@ -150,7 +150,7 @@ static delta_status_t read_optimizer(const delta_plan_reader_t *reader, const de
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, build, "optimizer", &object));
   DELTA_RETURN_IF_ERROR(read_choice(reader, object, "kind", &delta_optimizer_names, &choice));
   optimizer->kind = (delta_optimizer_t)choice;
-#define READ_REAL(key, field) DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, &optimizer->field));
+#define READ_REAL(field) DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &optimizer->field));
   DELTA_OPTIMIZER_REALS(READ_REAL)
 #undef READ_REAL
   return delta_json_get_bool(reader->document, object, "nesterov", &optimizer->nesterov);
@@ -170,8 +170,7 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   DELTA_RETURN_IF_ERROR(read_integer(reader, object, "ignore_index", &build->ignore_index));
   DELTA_RETURN_IF_ERROR(read_optimizer(reader, object, &build->optimizer));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, "clip_gradient_norm", &build->clip_gradient_norm));
-  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "accumulate", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &reader->plan->accumulate));
-  build->accumulates = reader->plan->accumulate > 1;
+  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "accumulates", &build->accumulates));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
   return delta_json_get_bool(reader->document, object, "eager", &build->eager);
@@ -212,9 +211,9 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
   totals->budget_bytes = UINT64_MAX;
   if (!budget || !delta_json_is_null(budget))
     DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
-#define READ_BYTES(key, field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, key, &totals->field));
-#define READ_REAL(key, field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, &totals->field));
-  DELTA_TOTALS_INTEGERS(READ_BYTES)
+#define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &totals->field));
+#define READ_REAL(field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &totals->field));
+  DELTA_TOTALS_BYTES(READ_BYTES)
   DELTA_TOTALS_REALS(READ_REAL)
 #undef READ_BYTES
 #undef READ_REAL

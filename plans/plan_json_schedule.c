@@ -210,9 +210,9 @@ static delta_status_t read_steps(const delta_plan_reader_t *reader, const delta_
 // ---- The whole
 
 static delta_status_t read_scalars(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_schedule_t *schedule) {
-#define READ_BYTES(key, field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, key, &schedule->field));
-#define READ_COUNT(key, field) DELTA_RETURN_IF_ERROR(delta_plan_read_count(reader, object, key, &schedule->field));
-#define READ_REAL(key, field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, &schedule->field));
+#define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &schedule->field));
+#define READ_COUNT(field) DELTA_RETURN_IF_ERROR(delta_plan_read_count(reader, object, #field, &schedule->field));
+#define READ_REAL(field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &schedule->field));
   DELTA_SCHEDULE_BYTES(READ_BYTES)
   DELTA_SCHEDULE_COUNTS(READ_COUNT)
   DELTA_SCHEDULE_REALS(READ_REAL)

@@ -79,15 +79,14 @@ static void write_import_options(delta_json_writer_t *writer, const delta_import
 static void write_optimizer(delta_json_writer_t *writer, const delta_optimizer_options_t *optimizer) {
   delta_json_begin_object(writer, "optimizer");
   delta_json_write_string(writer, "kind", delta_optimizer_names.names[optimizer->kind]);
-#define WRITE_REAL(key, field) write_real(writer, key, optimizer->field);
+#define WRITE_REAL(field) write_real(writer, #field, optimizer->field);
   DELTA_OPTIMIZER_REALS(WRITE_REAL)
 #undef WRITE_REAL
   delta_json_write_bool(writer, "nesterov", optimizer->nesterov);
   delta_json_end_object(writer);
 }
 
-static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
-  const delta_build_options_t *build = &plan->build;
+static void write_build(delta_json_writer_t *writer, const delta_build_options_t *build) {
   delta_json_begin_object(writer, "build");
   write_import_options(writer, &build->import);
   delta_json_write_string(writer, "loss", delta_loss_names.names[build->loss]);
@@ -96,7 +95,7 @@ static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
   write_integer(writer, "ignore_index", build->ignore_index);
   write_optimizer(writer, &build->optimizer);
   write_real(writer, "clip_gradient_norm", build->clip_gradient_norm);
-  write_integer(writer, "accumulate", plan->accumulate);
+  delta_json_write_bool(writer, "accumulates", build->accumulates);
   write_texts(writer, "freeze", build->freeze, build->freeze_count);
   write_texts(writer, "train", build->train, build->train_count);
   delta_json_write_bool(writer, "eager", build->eager);
@@ -169,9 +168,9 @@ static void write_step(delta_json_writer_t *writer, const delta_schedule_step_t 
 
 static void write_schedule(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
   delta_json_begin_object(writer, "schedule");
-#define WRITE_BYTES(key, field) write_bytes(writer, key, schedule->field);
-#define WRITE_COUNT(key, field) delta_json_write_int64(writer, key, schedule->field);
-#define WRITE_REAL(key, field)  write_real(writer, key, schedule->field);
+#define WRITE_BYTES(field) write_bytes(writer, #field, schedule->field);
+#define WRITE_COUNT(field) delta_json_write_int64(writer, #field, schedule->field);
+#define WRITE_REAL(field)  write_real(writer, #field, schedule->field);
   DELTA_SCHEDULE_BYTES(WRITE_BYTES)
   DELTA_SCHEDULE_COUNTS(WRITE_COUNT)
   DELTA_SCHEDULE_REALS(WRITE_REAL)
@@ -201,9 +200,9 @@ static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t 
   } else {
     write_bytes(writer, "budget_bytes", totals->budget_bytes);
   }
-#define WRITE_BYTES(key, field) write_bytes(writer, key, totals->field);
-#define WRITE_REAL(key, field)  write_real(writer, key, totals->field);
-  DELTA_TOTALS_INTEGERS(WRITE_BYTES)
+#define WRITE_BYTES(field) write_bytes(writer, #field, totals->field);
+#define WRITE_REAL(field)  write_real(writer, #field, totals->field);
+  DELTA_TOTALS_BYTES(WRITE_BYTES)
   DELTA_TOTALS_REALS(WRITE_REAL)
 #undef WRITE_BYTES
 #undef WRITE_REAL
@@ -222,7 +221,7 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "sha256", plan->model_sha256);
   delta_json_end_object(writer);
   delta_json_write_string(writer, "policy", plan->policy);
-  write_build(writer, plan);
+  write_build(writer, &plan->build);
   write_real(writer, "learning_rate", plan->learning_rate);
   write_numerics(writer, &plan->numerics);
   write_totals(writer, &plan->totals);

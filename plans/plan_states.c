@@ -69,3 +69,22 @@ delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *
   if (status) plan->state_count = count_before;
   return status;
 }
+
+static delta_status_t check_states(const delta_plan_t *plan, const delta_graph_t *graph, delta_map_t *placed) {
+  for (uint32_t i = 0; i < plan->state_count; ++i) DELTA_RETURN_IF_ERROR(delta_map_set(placed, plan->states[i].name, i));
+  for (size_t i = 0; i < graph->states.count; ++i) {
+    const delta_state_t *state = &graph->states.items[i];
+    const uint32_t index = delta_map_find(placed, state->name);
+    if (index == DELTA_MAP_NONE) return delta_status_make(MISMATCH, "state '%s': the plan has no place for it", state->name);
+    DELTA_RETURN_IF_ERROR(compare_state(&plan->states[index], state));
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph) {
+  delta_map_t placed;
+  delta_map_init(&placed, graph->allocator);
+  delta_status_t status = check_states(plan, graph, &placed);
+  delta_map_deinit(&placed);
+  return status;
+}

@@ -76,15 +76,13 @@ static delta_status_t add_storages(problem_builder_t *builder) {
 static delta_status_t bind_state(problem_builder_t *builder, const delta_state_t *state) {
   const delta_graph_t *graph = builder->graph;
   if (delta_tensor_is_none(state->next)) return DELTA_OK;
-  const bool is_read = !delta_tensor_is_none(state->current);
   const uint32_t next = storage_index(graph, state->next);
-  if (is_read && next == storage_index(graph, state->current)) return DELTA_OK; // keeps its value
   delta_problem_tensor_t *tensor = &builder->problem->tensors[builder->tensor_of_storage[next]];
   if (graph->tensors.items[next].role != DELTA_ROLE_COMPUTED || tensor->becomes_state != DELTA_PROBLEM_NONE) {
     return delta_status_make(INTERNAL, "state '%s': its new value '%s' is not a value of its own", state->name, tensor->name);
   }
   uint32_t current;
-  if (is_read) {
+  if (!delta_tensor_is_none(state->current)) {
     current = builder->tensor_of_storage[state->current.index];
   } else {
     const size_t data_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);

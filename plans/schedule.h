@@ -78,7 +78,8 @@ uint32_t delta_schedule_peak_problem_step(const delta_schedule_t *schedule);
 // The verifier: proves that running `schedule` computes the problem within `arena_bytes`: buffers inside the arena and never overlapping while both live (but in-place pairs
 // the problem allows), every read after its write on its lane or by waits, every problem step run at least once and only pure ones again, states written once and not read
 // after, outputs alive at the end, workspaces of the right size, host slots not overlapping while used, sums equal to the stated peak. MALFORMED names step, tensor and fault.
-// Always run before execution; linear-logarithmic in the schedule's size.
+// Always run before execution; linear-logarithmic in the schedule's size. Nothing of the schedule is trusted; the problem must have passed delta_problem_check.
+// Lifetimes are exact: a buffer lives from its writer (or the start) to its last user (or the end), so that peak_bytes is what execution needs.
 DELTA_MUST_USE delta_status_t delta_schedule_verify(const delta_schedule_t *schedule, const delta_problem_t *problem, uint64_t arena_bytes,
                                                     delta_allocator_t allocator);
 

@@ -270,6 +270,15 @@ static bool must_stop(const delta_executor_t *executor, const delta_run_options_
   return false;
 }
 
+// Whether a step writes a state other than a counter.
+static bool changes_states(const delta_problem_t *problem, const delta_problem_step_t *step) {
+  for (uint32_t i = 0; i < step->output_count; ++i) {
+    const delta_problem_tensor_t *tensor = &problem->tensors[step->outputs[i]];
+    if (tensor->becomes_state != DELTA_PROBLEM_NONE && tensor->kind != DELTA_CLASS_OTHER) return true;
+  }
+  return false;
+}
+
 // Fills the ranges of a step. The cursor goes through the list once in a run.
 static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cursor) {
   for (; *cursor < ranges->count && ranges->items[*cursor].step == step; ++*cursor) {
@@ -329,7 +338,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
       out_result->node_name = prepared->node->name;
       return DELTA_OK;
     }
-    if (prepared->node && prepared->node->phase == DELTA_PHASE_UPDATE) ++out_result->updates_done;
+    if (prepared->node && changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++out_result->updates_done;
     poison(&executor->dead, i, &dead_cursor);
   }
   return o->device->driver->synchronize(o->device);

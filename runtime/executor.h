@@ -53,7 +53,7 @@ typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
   const char *node_name; // of that step
-  uint32_t updates_done; // states already changed when it stopped
+  uint32_t updates_done; // states already changed when it stopped, counters aside
   double copy_seconds;   // of copies between the arena and the tier below, for which compute waited
 } delta_run_result_t;
 

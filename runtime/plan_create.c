@@ -53,8 +53,6 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
     ++maker->part_count;
     DELTA_RETURN_IF_ERROR(delta_plan_place_states(maker->plan, maker->parts[i].graph, maker->device->alignment_bytes));
   }
-  // A batch left to the model is fixed now: the programs at hand run again only for these rows.
-  if (maker->plan->build.import.batch == 0) maker->plan->build.import.batch = maker->parts[0].batch;
   return DELTA_OK;
 }
 
@@ -215,7 +213,7 @@ static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
   return delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                              &totals->budget_bytes);
+                              maker->device->granule_bytes, &totals->budget_bytes);
 }
 
 // Names everything the bits of a run depend on.
@@ -228,15 +226,9 @@ static delta_status_t name_numerics(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
   *numerics = (delta_plan_numerics_t){
       .device = device->driver->name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
-  delta_sha256_t hash;
-  delta_sha256_init(&hash);
-  for (uint32_t i = 0; i < maker->part_count; ++i) delta_selection_hash(maker->parts[i].graph, maker->parts[i].selection, &hash);
-  delta_sha256_update(&hash, &numerics->threads, sizeof numerics->threads);
-  delta_sha256_update(&hash, instruction_set, strlen(instruction_set));
-  delta_sha256_update(&hash, libraries, strlen(libraries));
-  char text[DELTA_SHA256_TEXT_BYTES];
-  delta_sha256_final_text(&hash, text);
-  memcpy(numerics->id, text, sizeof numerics->id - 1);
+  const delta_program_parts_t *parts[DELTA_MOST_PROGRAMS];
+  for (uint32_t i = 0; i < maker->part_count; ++i) parts[i] = &maker->parts[i];
+  delta_program_numerics_id(parts, maker->part_count, device, numerics->id);
   return DELTA_OK;
 }
 
@@ -271,6 +263,15 @@ static void log_facts(const delta_plan_maker_t *maker) {
   }
 }
 
+// Versions of the structs: whoever was compiled with other headers is told so.
+static delta_status_t check_sizes(const delta_plan_options_t *options, const delta_plan_summary_t *summary) {
+  if (options->struct_size != sizeof *options)
+    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
+  if (summary && summary->struct_size != sizeof *summary)
+    return delta_status_make(INVALID_ARGUMENT, "plan summary: set struct_size to sizeof(delta_plan_summary_t)");
+  return DELTA_OK;
+}
+
 static void deinit_maker(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
     delta_planner_destroy(maker->planners[i]);
@@ -284,6 +285,7 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
+  DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;

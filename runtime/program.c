@@ -72,6 +72,20 @@ delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_poli
   return status;
 }
 
+void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t count, const delta_device_t *device,
+                               char out_id[DELTA_NUMERICS_ID_BYTES]) {
+  delta_sha256_t hash;
+  delta_sha256_init(&hash);
+  for (size_t i = 0; i < count; ++i) delta_selection_hash(parts[i]->graph, parts[i]->selection, &hash);
+  delta_sha256_update(&hash, &device->threads, sizeof device->threads);
+  delta_sha256_update(&hash, device->instruction_set, strlen(device->instruction_set));
+  delta_sha256_update(&hash, device->libraries, strlen(device->libraries));
+  char text[DELTA_SHA256_TEXT_BYTES];
+  delta_sha256_final_text(&hash, text);
+  memcpy(out_id, text, DELTA_NUMERICS_ID_BYTES - 1);
+  out_id[DELTA_NUMERICS_ID_BYTES - 1] = '\0';
+}
+
 bool delta_is_own_name(const char *name) { return strncmp(name, "delta.", strlen("delta.")) == 0; }
 
 int64_t delta_program_rows(const delta_graph_t *graph) {

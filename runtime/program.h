@@ -6,6 +6,8 @@
 #include "plans/plan.h"
 #include "runtime/select.h"
 
+enum { DELTA_NUMERICS_ID_BYTES = 17 }; // 16 hexadecimal digits and a zero
+
 typedef struct delta_program_parts {
   delta_program_kind_t kind;
   int64_t batch; // rows of the inputs; 0 for APPLY
@@ -28,6 +30,10 @@ DELTA_MUST_USE delta_status_t delta_program_planner(const delta_program_parts_t 
 // Plans built parts by a policy within `capacity_bytes` (the budget less the states).
 DELTA_MUST_USE delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
                                                  uint64_t capacity_bytes, delta_allocator_t allocator, delta_planner_result_t *out_result);
+
+// The numerics_id of programs of these parts on a device: graphs, kernels, threads, instruction set, libraries.
+void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t count, const delta_device_t *device,
+                               char out_id[DELTA_NUMERICS_ID_BYTES]);
 
 // Rows of the built graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
 int64_t delta_program_rows(const delta_graph_t *graph);

@@ -54,7 +54,7 @@ static delta_status_t resolve_budget(delta_session_t *session) {
   session->budget_bytes = totals->budget_bytes;
   if (!session->options.budget) return DELTA_OK;
   return delta_budget_resolve(session->options.budget, UINT64_MAX, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                              &session->budget_bytes);
+                              session->device->granule_bytes, &session->budget_bytes);
 }
 
 static delta_status_t reserve_arena(delta_session_t *session) {
@@ -86,9 +86,9 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   session->build.import.log = options->log;
   session->build.import.levers = options->plan->levers;
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_device(session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_initialize_states(session), cleanup);
@@ -98,6 +98,8 @@ cleanup:
   delta_session_destroy(session);
   return status;
 }
+
+uint64_t delta_session_budget(const delta_session_t *session) { return session->budget_bytes; }
 
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;

@@ -46,9 +46,12 @@ DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta
 
 // session_states.c
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
-// The count of random draws; 0, and no effect, where the programs draw none.
-int64_t delta_session_get_draw(const delta_session_t *session);
-void delta_session_set_draw(delta_session_t *session, int64_t draw);
+// The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.
+typedef struct delta_counters {
+  int64_t step, draw;
+} delta_counters_t;
+delta_counters_t delta_session_get_counters(const delta_session_t *session);
+void delta_session_set_counters(delta_session_t *session, delta_counters_t counters);
 uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name); // index in graph->outputs, or DELTA_INDEX_NONE
 
 #endif // DELTA_RUNTIME_SESSION_PARTS_H_

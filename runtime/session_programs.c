@@ -67,8 +67,9 @@ static delta_status_t reserve_tier(delta_session_t *session, const delta_schedul
 }
 
 static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
-  DELTA_RETURN_IF_ERROR(
-      delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator));
+  delta_status_t status =
+      delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator);
+  if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
   DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
   DELTA_RETURN_IF_ERROR(reserve_tier(session, program->schedule));
   const delta_executor_options_t options = {
@@ -92,11 +93,22 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
   delta_status_t status = DELTA_OK;
-  int64_t batch = kind == DELTA_PROGRAM_APPLY ? session->build.import.batch : rows;
+  // A model that fixes its dimensions has one batch size, which need not be told.
+  int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
   DELTA_GOTO_IF_ERROR(
       status,
       delta_program_build(session->model, &session->build, kind, batch, session->device, false, session->allocator, &program->parts),
       cleanup);
+  if (kind != DELTA_PROGRAM_APPLY && program->parts.batch != rows) {
+    status = delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,
+                               (long long)program->parts.batch);
+    goto cleanup;
+  }
+  status = delta_plan_check_states(session->plan, program->parts.graph);
+  if (status) {
+    status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");
+    goto cleanup;
+  }
   if (planned) {
     DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
   } else {
@@ -127,12 +139,28 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
   return make_program(session, kind, rows, NULL, out_program);
 }
 
-// Plans of before are checked in one go: all programs that the plan has are made when the session opens.
+// Equal numerics_id, seed and data give equal bits: what would compute otherwise is not run under the plan's name.
+static delta_status_t check_numerics(const delta_session_t *session) {
+  const delta_program_parts_t **parts = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, session->programs.count, &parts));
+  for (size_t i = 0; i < session->programs.count; ++i) parts[i] = &session->programs.items[i]->parts;
+  char id[DELTA_NUMERICS_ID_BYTES];
+  delta_program_numerics_id(parts, session->programs.count, session->device, id);
+  delta_release(session->allocator, parts);
+  if (strcmp(id, session->plan->numerics.id) == 0) return DELTA_OK;
+  return delta_status_make(
+      MISMATCH,
+      "the plan has numerics %s, this build of the model has %s: made by another version or edited; make a new plan with deltaplan",
+      session->plan->numerics.id, id);
+}
+
+// All programs that the plan has are made, and so checked, when the session opens.
 delta_status_t delta_session_make_planned(delta_session_t *session) {
+  if (session->plan->program_count == 0) return delta_status_make(MALFORMED, "the plan has no program: make a new plan with deltaplan");
   for (uint32_t i = 0; i < session->plan->program_count; ++i) {
     const delta_plan_program_t *planned = &session->plan->programs[i];
     delta_live_program_t *program = NULL;
     DELTA_RETURN_IF_ERROR(make_program(session, planned->kind, planned->batch, planned, &program));
   }
-  return DELTA_OK;
+  return check_numerics(session);
 }

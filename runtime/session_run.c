@@ -74,7 +74,7 @@ static const char *find_bad_source(delta_session_t *session, const delta_live_pr
 
 // What a step that stopped left behind, for messages.
 static const char *describe_states(const delta_run_result_t *stopped) {
-  return stopped->updates_done ? "some states (running statistics, or weights updated early) were already changed by this step"
+  return stopped->updates_done ? "states (running statistics, or weights updated early) were already changed by this step"
                                : "no state was changed by this step";
 }
 
@@ -86,9 +86,9 @@ static delta_status_t not_finite(const char *what, const char *name, const delta
       what, name, describe_states(stopped));
 }
 
-// The loss is not finite: runs again, looking at every value, to name where it began. `draw` is the count of random draws before the step.
+// The loss is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
 static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
-                                       double learning_rate, int64_t draw, const delta_run_result_t *stopped) {
+                                       double learning_rate, const delta_run_result_t *stopped) {
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
   if (has_no_label(session, program)) {
     return delta_status_make(
@@ -99,11 +99,19 @@ static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_prog
   }
   const char *what = NULL, *source = find_bad_source(session, program, &what);
   if (source) return not_finite(what, source, stopped);
-  delta_session_set_draw(session, draw);
   delta_run_result_t found = {0};
   const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
   return not_finite("the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
+}
+
+// A step stopped at a loss that is not finite.
+static delta_status_t end_stopped_step(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
+                                       double learning_rate, delta_counters_t counters, const delta_run_result_t *stopped) {
+  delta_session_set_counters(session, counters);
+  delta_status_t status = explain_bad_loss(session, program, batch, learning_rate, stopped);
+  delta_session_set_counters(session, counters);
+  return status;
 }
 
 // An update by the mean over no labels would make every weight NaN.
@@ -130,6 +138,11 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
   delta_program_kind_t kind = program_kinds[which];
+  if (!isfinite(learning_rate)) return delta_status_make(INVALID_ARGUMENT, "the learning rate is not a finite number");
+  if (out_report && out_report->struct_size != sizeof *out_report) {
+    return delta_status_make(INVALID_ARGUMENT, "run report of %zu bytes: set struct_size to sizeof(delta_run_report_t)",
+                             out_report->struct_size);
+  }
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
   if (kind != DELTA_PROGRAM_APPLY && batch->rows < 1)
@@ -138,13 +151,13 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
   session->evaluated = NULL;
   double start_seconds = delta_clock_seconds();
-  int64_t draw = delta_session_get_draw(session);
+  delta_counters_t counters = delta_session_get_counters(session);
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
   delta_run_result_t result = {0};
   const delta_run_options_t run = {.finite_output = watched_output(program)};
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
-  if (result.stopped) return explain_bad_loss(session, program, batch, learning_rate, draw, &result);
+  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
   if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;

@@ -118,25 +118,37 @@ delta_status_t delta_session_read_output(delta_session_t *session, const char *n
   return session->device->driver->read(session->device, buffer, delta_executor_output(program->executor, index), *out_size_bytes);
 }
 
-// Found anew each time: there is one lookup in a step.
-int64_t delta_session_get_draw(const delta_session_t *session) {
-  const delta_plan_state_t *state = find_state(session, DELTA_NAME_DRAW);
+static int64_t get_counter(const delta_session_t *session, const char *name) {
+  const delta_plan_state_t *state = find_state(session, name);
   return state ? delta_element_load_int64(state_address(session, state), state->dtype, 0) : 0;
 }
 
-void delta_session_set_draw(delta_session_t *session, int64_t draw) {
-  const delta_plan_state_t *state = find_state(session, DELTA_NAME_DRAW);
-  if (state) delta_element_store_int64(state_address(session, state), state->dtype, 0, draw);
+static void set_counter(delta_session_t *session, const char *name, int64_t value) {
+  const delta_plan_state_t *state = find_state(session, name);
+  if (state) delta_element_store_int64(state_address(session, state), state->dtype, 0, value);
 }
 
-static delta_status_t export_value(void *self, const char *name, void *buffer, size_t size_bytes, bool *out_replaced) {
-  delta_session_t *session = self;
+delta_counters_t delta_session_get_counters(const delta_session_t *session) {
+  return (delta_counters_t){.step = get_counter(session, DELTA_NAME_STEP), .draw = get_counter(session, DELTA_NAME_DRAW)};
+}
+
+void delta_session_set_counters(delta_session_t *session, delta_counters_t counters) {
+  set_counter(session, DELTA_NAME_STEP, counters.step);
+  set_counter(session, DELTA_NAME_DRAW, counters.draw);
+}
+
+// States are lent where they stand.
+static delta_status_t export_value(void *self, const char *name, size_t size_bytes, const void **out_value) {
+  const delta_session_t *session = self;
   const delta_plan_state_t *state = find_state(session, name);
-  *out_replaced = state != NULL;
-  return state ? delta_session_read(session, name, buffer, size_bytes) : DELTA_OK;
+  *out_value = NULL;
+  if (!state) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  *out_value = state_address(session, state);
+  return DELTA_OK;
 }
 
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
-  const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .read_value = export_value, .self = session};
+  const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);
 }

@@ -222,11 +222,11 @@ static void judge_values(runner_t *runner, const broken_case_t *test, const char
 
 // Runs one case. A model without anything to train cannot be planned for training; it is accepted when it can be lowered.
 static void judge(runner_t *runner, const broken_case_t *test, verdict_t *verdict) {
-  char model[2 * PATH_BYTES], plan_path[2 * PATH_BYTES], data[2 * PATH_BYTES];
+  char model[2 * PATH_BYTES], plan_path[2 * PATH_BYTES + 8], data[2 * PATH_BYTES];
   delta_process_result_t result;
   bool is_error = strcmp(test->expect, "error") == 0, is_ok = strcmp(test->expect, "ok") == 0;
   snprintf(model, sizeof model, "%s/%s", runner->folder, test->file);
-  snprintf(plan_path, sizeof plan_path, "%s/out.plan", runner->folder);
+  snprintf(plan_path, sizeof plan_path, "%s.plan", model); // beside its model, where deltarun looks for that
   if (test->data) snprintf(data, sizeof data, "%s/%s", runner->folder, test->data);
   plan(runner, model, test->data ? "cross_entropy" : "mse", plan_path, &result, verdict);
   bool refused = result.exit_status != 0;

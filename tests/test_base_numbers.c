@@ -223,6 +223,22 @@ Test(sha256, known_answers) {
   }
 }
 
+// With and without the processor's instructions: the same digests.
+Test(sha256, instructions_do_not_matter) {
+  char data[1000], digests[2][DELTA_SHA256_TEXT_BYTES];
+  for (size_t i = 0; i < sizeof data; ++i) data[i] = (char)(i * 7);
+  for (size_t length = 0; length <= sizeof data; length += 37) {
+    for (int plain = 0; plain < 2; ++plain) {
+      delta_sha256_t hash;
+      delta_sha256_init(&hash);
+      if (plain) hash.uses_instructions = false;
+      delta_sha256_update(&hash, data, length);
+      delta_sha256_final_text(&hash, digests[plain]);
+    }
+    cr_assert_str_eq(digests[0], digests[1]);
+  }
+}
+
 Test(sha256, pieces_do_not_matter) {
   char data[300], whole[DELTA_SHA256_TEXT_BYTES], pieces[DELTA_SHA256_TEXT_BYTES];
   for (size_t i = 0; i < sizeof data; ++i) data[i] = (char)i;

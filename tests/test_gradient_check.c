@@ -65,7 +65,8 @@ static void build_unary(fixture_t *f) { output(f, delta_emit_unary(&f->emit, (de
 static void build_binary(fixture_t *f) {
   const delta_shape_t ways[][2] = {{SHAPE(3, 2, 3, 4), SHAPE(3, 2, 3, 4)}, {SHAPE(3, 2, 3, 4), SHAPE(2, 3, 1)},
                                    {SHAPE(1, 4), SHAPE(3, 2, 3, 4)},       {SHAPE(3, 2, 1, 4), SHAPE(3, 1, 3, 1)},
-                                   {SHAPE(0, 0), SHAPE(2, 3, 4)},          {SHAPE(2, 1, 4), SHAPE(1, 4)}};
+                                   {SHAPE(0, 0), SHAPE(2, 3, 4)},          {SHAPE(2, 1, 4), SHAPE(1, 4)},
+                                   {SHAPE(2, 3, 4), SHAPE(3, 1, 1, 4)}};
   const delta_tensor_id_t a = input(f, ways[f->p[1]][0]);
   const delta_tensor_id_t b = input(f, ways[f->p[1]][1]);
   output(f, delta_emit_binary(&f->emit, (delta_expr_op_t)f->p[0], a, b));
@@ -99,6 +100,16 @@ static void build_two_outputs(fixture_t *f) {
   delta_emit_exprs(&f->emit, &b, (const delta_dtype_t[]){DELTA_DTYPE_FLOAT64, DELTA_DTYPE_FLOAT64}, inputs, 3, outputs);
   output(f, outputs[0]);
   if (f->p[0]) output(f, outputs[1]);
+}
+
+// An activation after a bias: the bias's gradient is a sum of the other's.
+static void build_activation(fixture_t *f) {
+  const delta_tensor_id_t inputs[2] = {input(f, SHAPE(2, 3, 4)), input(f, SHAPE(3, 1, 1, 4))};
+  delta_expr_builder_t b;
+  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT64);
+  const uint16_t x = delta_expr_input(&b, 0), bias = delta_expr_input(&b, 1);
+  delta_expr_output(&b, delta_expr_unary(&b, DELTA_EXPR_SIN, delta_expr_binary(&b, DELTA_EXPR_ADD, x, bias)));
+  output(f, delta_emit_expr(&f->emit, &b, DELTA_DTYPE_FLOAT64, inputs, 2));
 }
 
 // An expression of p[0] links x <- tanh(x * a + b), reduced when p[1]: its derivative passes the limits and must be unfolded.
@@ -464,12 +475,14 @@ static const gradient_case_t cases[] = {
     BINARY(ADD, 0, -1, 1),
     BINARY(ADD, 1, -1, 1),
     BINARY(ADD, 3, -1, 1),
+    BINARY(ADD, 6, -1, 1),
     BINARY(SUB, 2, -1, 1),
     BINARY(SUB, 4, -1, 1),
     BINARY(MUL, 0, -1, 1),
     BINARY(MUL, 1, -1, 1),
     BINARY(MUL, 3, -1, 1),
     BINARY(MUL, 5, -1, 1),
+    BINARY(MUL, 6, -1, 1),
     BINARY(DIV, 0, 0.5, 2),
     BINARY(DIV, 1, 0.5, 2),
     BINARY(DIV, 3, 0.5, 2),
@@ -498,6 +511,7 @@ static const gradient_case_t cases[] = {
     {"select", build_select, -1, 1, {0}},
     {"two outputs, one used", build_two_outputs, -1, 1, {0}},
     {"two outputs", build_two_outputs, -1, 1, {1}},
+    {"activation after a bias", build_activation, -1, 1, {0}},
     {"long expression", build_long, -1, 1, {20}},
     {"longest expression", build_long, -1, 1, {30}},
     {"long prologue", build_long, -1, 1, {30, 1}},

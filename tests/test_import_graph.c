@@ -93,6 +93,13 @@ Test(import_graph, known_inputs_become_constants) {
   cr_expect_eq(graph->inputs.count, 1);
   cr_expect_eq(delta_graph_tensor(graph, graph->outputs.items[0].tensor)->shape.dims[0], 3);
   delta_graph_free(graph);
+  // A value of another type than the file declares.
+  const delta_known_input_t wrong = {.name = "s", .dtype = DELTA_DTYPE_INT32, .shape = {.rank = 1, .dims = {2}}, .data = shape};
+  const delta_import_options_t bad_options = {.known_inputs = &wrong, .known_input_count = 1};
+  delta_status_t status = delta_import(model, &bad_options, delta_allocator_system(), &graph, &facts);
+  cr_expect_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT);
+  cr_expect_not_null(strstr(delta_status_message(status), "'s' is declared as int64 [2]"), "%s", delta_status_message(status));
+  delta_status_free(status);
   delta_model_free(model);
 }
 

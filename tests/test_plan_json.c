@@ -194,16 +194,17 @@ Test(plan_json, numbers_that_a_file_cannot_hold_are_not_written) {
 }
 
 Test(plan_json, files_are_saved_and_loaded) {
-  delta_plan_t *plan = delta_test_sample_plan(2), *again = NULL;
+  delta_plan_t *plan = delta_test_sample_plan(2), *again = NULL, *missing = NULL;
   const char *path = DELTA_BINARY_FOLDER "/test_plan_json.plan";
   delta_test_must(delta_plan_save(plan, path));
   delta_test_must(delta_plan_load(path, delta_allocator_system(), &again));
   char *text = text_of(plan), *second = text_of(again);
   cr_assert_str_eq(text, second);
   remove(path);
-  delta_status_t status = delta_plan_load(path, delta_allocator_system(), &plan);
+  delta_status_t status = delta_plan_load(path, delta_allocator_system(), &missing);
   cr_assert_eq(delta_status_code(status), DELTA_STATUS_NOT_FOUND);
   delta_status_free(status);
+  delta_plan_free(plan);
   delta_plan_free(again);
   free(text);
   free(second);

@@ -235,26 +235,61 @@ static delta_status_t derive_each(const derivation_t *self, uint32_t wanted, uin
   return DELTA_OK;
 }
 
+// For each wanted input that was broadcast: the wanted input of full size with the same derivative (an activation after a bias), or NODE_INPUT_NONE. Its
+// gradient is a plain sum of the other's then: the derivative is not computed twice.
+enum { NODE_INPUT_NONE = UINT32_MAX };
+static void find_sums(const derivation_t *self, uint32_t wanted, const uint32_t *axes, uint32_t *out_sum_of) {
+  delta_expr_gradient_t g;
+  uint16_t gradients[DELTA_EXPR_MAX_INPUTS];
+  const uint32_t count = self->args->node->input_count;
+  for (uint32_t k = 0; k < count; ++k) out_sum_of[k] = NODE_INPUT_NONE;
+  seed(self, &g);
+  delta_expr_gradient_run(&g, wanted, gradients);
+  for (uint32_t k = 0; k < count && !g.builder.overflow; ++k) {
+    for (uint32_t j = 0; j < count; ++j) {
+      const bool candidates = ((wanted >> k) & 1u) && ((wanted >> j) & 1u) && axes[k] != 0 && axes[j] == 0;
+      if (!candidates || gradients[k] == DELTA_EXPR_NONE || gradients[k] != gradients[j]) continue;
+      if (delta_rule_input_dtype(self->args, k) == delta_rule_input_dtype(self->args, j)) out_sum_of[k] = j;
+    }
+  }
+}
+
+// The inputs of `pending` that are reduced over the same axes as input k.
+static uint32_t with_axes_of(const uint32_t *axes, uint32_t pending, uint32_t count, uint32_t k) {
+  uint32_t same = 0;
+  for (uint32_t j = k; j < count; ++j) {
+    if (((pending >> j) & 1u) && axes[j] == axes[k]) same |= 1u << j;
+  }
+  return same;
+}
+
 // One node for all inputs with the same axes; reductions first, which are the gradients of small tensors, mostly weights.
 static delta_status_t derive_all(const derivation_t *self) {
   const delta_gradient_args_t *args = self->args;
-  uint32_t axes[DELTA_EXPR_MAX_INPUTS] = {0};
+  const uint32_t count = args->node->input_count;
+  uint32_t axes[DELTA_EXPR_MAX_INPUTS] = {0}, sum_of[DELTA_EXPR_MAX_INPUTS];
   uint32_t pending = 0;
-  for (uint32_t k = 0; k < args->node->input_count; ++k) {
+  for (uint32_t k = 0; k < count; ++k) {
     if (!args->wanted[k]) continue;
     axes[k] = broadcast_axes(delta_rule_input_shape(args, k), &self->shape);
     pending |= 1u << k;
   }
+  find_sums(self, pending, axes, sum_of);
+  for (uint32_t k = 0; k < count; ++k) {
+    if (sum_of[k] != NODE_INPUT_NONE) pending &= ~(1u << k);
+  }
   for (int reduced = 1; reduced >= 0; --reduced) {
-    for (uint32_t k = 0; k < args->node->input_count; ++k) {
+    for (uint32_t k = 0; k < count; ++k) {
       if (!((pending >> k) & 1u) || (axes[k] != 0) != reduced) continue;
-      uint32_t same = 0;
-      for (uint32_t j = k; j < args->node->input_count; ++j) {
-        if (((pending >> j) & 1u) && axes[j] == axes[k]) same |= 1u << j;
-      }
+      const uint32_t same = with_axes_of(axes, pending, count, k);
       pending &= ~same;
       if (!derive(self, same, axes[k])) DELTA_RETURN_IF_ERROR(derive_each(self, same, axes[k]));
     }
+  }
+  for (uint32_t k = 0; k < count; ++k) {
+    if (sum_of[k] == NODE_INPUT_NONE) continue;
+    const delta_tensor_id_t full = delta_emit_view(args->emit, args->input_gradients[sum_of[k]], &self->shape);
+    args->input_gradients[k] = delta_emit_sum_to(args->emit, full, delta_rule_input_shape(args, k));
   }
   return DELTA_OK;
 }

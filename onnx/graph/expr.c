@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "onnx/graph/expr_math.h"
+
 static const delta_expr_op_info_t op_infos[DELTA_EXPR_OP_COUNT] = {
 #define X(id, name, arity) [DELTA_EXPR_##id] = {name, arity},
 #include "onnx/graph/expr_ops.inc"
@@ -14,16 +16,20 @@ static const delta_expr_op_info_t op_infos[DELTA_EXPR_OP_COUNT] = {
 const delta_expr_op_info_t *delta_expr_op_info(delta_expr_op_t op) { return &op_infos[op]; }
 
 // The same definitions in float32 and float64.
-#define REAL             float
-#define REAL_NAME(name)  float_##name
-#define REAL_MATH(name)  name##f
-#define REAL_CONST(real) ((float)(real))
+#define REAL              float
+#define REAL_NAME(name)   float_##name
+#define REAL_MATH(name)   name##f
+#define REAL_VECTOR(name) delta_##name##f
+#define REAL_CONST(real)  ((float)(real))
 #include "onnx/graph/expr_real.inc"
 
-#define REAL             double
-#define REAL_NAME(name)  double_##name
-#define REAL_MATH(name)  name
-#define REAL_CONST(real) (real)
+// In float64 by the C library's functions.
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+#define REAL              double
+#define REAL_NAME(name)   double_##name
+#define REAL_MATH(name)   name
+#define REAL_VECTOR(name) name
+#define REAL_CONST(real)  (real)
 #include "onnx/graph/expr_real.inc"
 
 // Integers wrap around: the arithmetic is done on unsigned values.

@@ -41,6 +41,30 @@ static void find_live_nodes(delta_import_state_t *state) {
   }
 }
 
+static bool declared_shape_agrees(const delta_model_type_t *declared, const delta_shape_t *shape) {
+  if (!declared->has_shape) return true;
+  if (declared->rank != shape->rank) return false;
+  for (int32_t d = 0; d < shape->rank; ++d) {
+    if (declared->dims[d].size >= 0 && declared->dims[d].size != shape->dims[d]) return false;
+  }
+  return true;
+}
+
+static const char *declared_shape_text(const delta_model_type_t *declared, char buffer[DELTA_SHAPE_TEXT_BYTES]) {
+  delta_shape_t shape = {.rank = declared->rank < DELTA_MAX_RANK ? declared->rank : DELTA_MAX_RANK};
+  for (int32_t d = 0; d < shape.rank; ++d) shape.dims[d] = declared->dims[d].size;
+  return delta_shape_text(&shape, buffer);
+}
+
+static delta_status_t check_known_input(const delta_model_value_t *value, const delta_known_input_t *known) {
+  if (known->dtype == value->type.dtype && declared_shape_agrees(&value->type, &known->shape)) return DELTA_OK;
+  char given[DELTA_SHAPE_TEXT_BYTES], declared[DELTA_SHAPE_TEXT_BYTES];
+  return delta_status_make(INVALID_ARGUMENT, "input '%.200s' is declared as %s %s, but its value is given as %s %s", value->name,
+                           value->type.dtype == DELTA_DTYPE_COUNT ? "another type" : delta_dtype_name(value->type.dtype),
+                           declared_shape_text(&value->type, declared), delta_dtype_name(known->dtype),
+                           delta_shape_text(&known->shape, given));
+}
+
 // Names that Delta gives to its own inputs, states and outputs.
 static delta_status_t check_name_is_free(const char *what, const char *name) {
   static const char prefix[] = "delta.";
@@ -59,6 +83,7 @@ static delta_status_t make_inputs(delta_import_state_t *state, delta_emit_t *emi
     const delta_model_value_t *value = &model->values[index];
     const delta_known_input_t *known = delta_import_known_input(state->options, value->name);
     if (known != NULL) {
+      DELTA_RETURN_IF_ERROR(check_known_input(value, known));
       emit->name = value->name;
       state->tensors[index] = delta_emit_constant(emit, known->dtype, &known->shape, known->data);
       continue;
@@ -139,21 +164,6 @@ static bool inputs_are_fixed(const delta_model_t *model) {
     }
   }
   return true;
-}
-
-static bool declared_shape_agrees(const delta_model_type_t *declared, const delta_shape_t *shape) {
-  if (!declared->has_shape) return true;
-  if (declared->rank != shape->rank) return false;
-  for (int32_t d = 0; d < shape->rank; ++d) {
-    if (declared->dims[d].size >= 0 && declared->dims[d].size != shape->dims[d]) return false;
-  }
-  return true;
-}
-
-static const char *declared_shape_text(const delta_model_type_t *declared, char buffer[DELTA_SHAPE_TEXT_BYTES]) {
-  delta_shape_t shape = {.rank = declared->rank < DELTA_MAX_RANK ? declared->rank : DELTA_MAX_RANK};
-  for (int32_t d = 0; d < shape.rank; ++d) shape.dims[d] = declared->dims[d].size;
-  return delta_shape_text(&shape, buffer);
 }
 
 static delta_status_t check_declared(const delta_import_state_t *state, const delta_model_node_t *node, const delta_model_value_t *value,

@@ -15,10 +15,10 @@ enum { SCORES_PRODUCT, SCORES_CAPPED, SCORES_MASKED, SCORES_SOFTMAX, SCORES_COUN
 
 typedef struct attention {
   int64_t batch, query_heads, key_heads, queries, keys, head_size, value_size;
-  int64_t past;           // keys that come from the past
-  bool flat;              // inputs and output are [batch, sequence, heads * size]
+  int64_t past; // keys that come from the past
+  bool flat;    // inputs and output are [batch, sequence, heads * size]
   bool causal;
-  double scale, softcap;  // softcap 0: none
+  double scale, softcap; // softcap 0: none
   int64_t scores_mode;
   delta_tensor_id_t query, key, value; // [batch, heads, sequence, size]
 } attention_t;
@@ -120,8 +120,8 @@ static uint16_t apply_hiding(const attention_t *a, const hiding_t *hiding, delta
   }
   if (a->causal) {
     uint16_t last = delta_formula_add(f, delta_formula_input(f, hiding->row), delta_formula_real(f, (double)a->past));
-    // Padded keys lie at the end: the last query is that of the last key that counts.
-    if (hiding->has_lengths) {
+    // Where keys are kept outside the node, padding lies at their end: the last query is that of the last key that counts.
+    if (hiding->has_lengths && a->past == 0) {
       uint16_t offset = delta_formula_sub(f, delta_formula_input(f, hiding->lengths), delta_formula_real(f, (double)a->queries));
       last = delta_formula_add(f, delta_formula_input(f, hiding->row), offset);
     }
@@ -183,7 +183,9 @@ delta_status_t delta_lower_attention(delta_lower_t *lower) {
   delta_tensor_id_t y = delta_emit_matmul(emit, delta_emit_view(emit, weights, &weights_shape), a.value, false, false);
   y = delta_emit_view(emit, y, &result);
   if (a.flat) {
-    const delta_shape_t flat = {.rank = 3, .dims = {a.batch, a.queries, a.query_heads * a.value_size}};
+    int64_t width = 0;
+    if (!delta_int64_mul(a.query_heads, a.value_size, &width)) return delta_status_make(UNSUPPORTED, "the result is too large");
+    const delta_shape_t flat = {.rank = 3, .dims = {a.batch, a.queries, width}};
     y = delta_emit_view(emit, delta_emit_transpose(emit, y, sequence_before_heads), &flat);
   }
   lower->outputs[OUTPUT_Y] = y;

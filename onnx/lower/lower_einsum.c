@@ -251,9 +251,9 @@ static delta_tensor_id_t as_matrices(delta_lower_t *lower, operand_t *operand, c
   (void)append_labels(&order, outer); // all labels are the operand's own
   (void)append_labels(&order, inner);
   permute(lower, operand, &order);
-  const delta_shape_t shape = {.rank = 3,
-                               .dims = {label_product(lower, operand, batch), label_product(lower, operand, outer),
-                                        label_product(lower, operand, inner)}};
+  const delta_shape_t shape = {
+      .rank = 3,
+      .dims = {label_product(lower, operand, batch), label_product(lower, operand, outer), label_product(lower, operand, inner)}};
   return delta_emit_view(&lower->emit, operand->id, &shape);
 }
 

@@ -4,7 +4,8 @@
 
 // The sum of the data and a bias, or the data alone: the value a fused activation sees.
 static uint16_t biased_input(delta_lower_t *lower, delta_formula_t *f, bool needs_bias) {
-  const delta_tensor_id_t inputs[2] = {delta_lower_required(lower, 0), needs_bias ? delta_lower_required(lower, 1) : delta_lower_input(lower, 1)};
+  const delta_tensor_id_t inputs[2] = {delta_lower_required(lower, 0),
+                                       needs_bias ? delta_lower_required(lower, 1) : delta_lower_input(lower, 1)};
   bool has_bias = !delta_tensor_is_none(inputs[1]);
   if (has_bias) (void)delta_lower_same_types(lower, 0);
   delta_formula_init(f, &lower->emit, inputs, has_bias ? 2 : 1);

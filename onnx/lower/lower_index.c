@@ -23,11 +23,23 @@ static double known_real(delta_lower_t *lower, uint32_t input) {
   return value;
 }
 
+enum { RANGE_LIMIT = DELTA_FOLD_LIMIT_BYTES / 8 };
+
 // How many numbers start, start + step, ... lie before limit; -1 when there is no such number or too many to hold.
-static int64_t range_count(double start, double limit, double step, size_t element_bytes) {
+static int64_t real_count(double start, double limit, double step) {
   double count = ceil((limit - start) / step);
   if (!(count > 0)) return step == 0 || isnan(count) ? -1 : 0;
-  return count * (double)element_bytes <= (double)DELTA_FOLD_LIMIT_BYTES ? (int64_t)count : -1;
+  return count <= RANGE_LIMIT ? (int64_t)count : -1;
+}
+
+// The same for integers, whose differences need not fit int64.
+static int64_t integer_count(int64_t start, int64_t limit, int64_t step) {
+  if (step == 0) return -1;
+  if (step > 0 ? start >= limit : start <= limit) return 0;
+  uint64_t span = step > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+  uint64_t steps = (span - 1) / stride;
+  return steps < RANGE_LIMIT ? (int64_t)steps + 1 : -1;
 }
 
 static delta_tensor_id_t emit_range_values(delta_lower_t *lower, delta_dtype_t dtype, int64_t count) {
@@ -38,8 +50,8 @@ static delta_tensor_id_t emit_range_values(delta_lower_t *lower, delta_dtype_t d
     double start = known_real(lower, 0), step = known_real(lower, 2);
     for (int64_t k = 0; k < count; ++k) delta_element_store_double(data, dtype, (size_t)k, start + (double)k * step);
   } else {
-    int64_t start = known_int(lower, 0), step = known_int(lower, 2);
-    for (int64_t k = 0; k < count; ++k) delta_element_store_int64(data, dtype, (size_t)k, start + k * step);
+    uint64_t start = (uint64_t)known_int(lower, 0), step = (uint64_t)known_int(lower, 2); // a product may leave int64, the sum does not
+    for (int64_t k = 0; k < count; ++k) delta_element_store_int64(data, dtype, (size_t)k, (int64_t)(start + (uint64_t)k * step));
   }
   return delta_emit_constant(&lower->emit, dtype, &(delta_shape_t){.rank = 1, .dims = {count}}, data);
 }
@@ -49,10 +61,11 @@ delta_status_t delta_lower_range(delta_lower_t *lower) {
   double start = known_real(lower, 0), limit = known_real(lower, 1), step = known_real(lower, 2);
   if (!delta_lower_same_types(lower, 0)) return DELTA_OK;
   delta_dtype_t dtype = delta_emit_dtype(&lower->emit, lower->inputs[0]);
-  int64_t count = range_count(start, limit, step, delta_dtype_bytes(dtype));
+  int64_t count = delta_dtype_is_float(dtype) ? real_count(start, limit, step)
+                                              : integer_count(known_int(lower, 0), known_int(lower, 1), known_int(lower, 2));
   if (count < 0) {
-    (void)delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "a range from %g to %g by %g; it must be finite and at most %d MiB", start,
-                           limit, step, DELTA_FOLD_LIMIT_BYTES >> 20);
+    (void)delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "a range from %g to %g by %g; at most %d numbers are supported", start, limit,
+                           step, RANGE_LIMIT);
     return DELTA_OK;
   }
   lower->outputs[0] = emit_range_values(lower, dtype, count);
@@ -80,7 +93,8 @@ delta_status_t delta_lower_eye_like(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; it must be a matrix", shape.rank);
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1), delta_formula_positions(&lower->emit, shape.dims[1], 0)};
+  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1),
+                                       delta_formula_positions(&lower->emit, shape.dims[1], 0)};
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 2);
   uint16_t wanted = delta_formula_add(&f, delta_formula_input(&f, 0), delta_expr_integer(&f.builder, k));

@@ -138,8 +138,7 @@ delta_status_t delta_lower_rms_normalization(delta_lower_t *lower) {
 
 // The sum of the data, a residual and a bias is normalised; it is output 3.
 static delta_status_t lower_skip(delta_lower_t *lower, bool centred, uint32_t bias_input) {
-  delta_tensor_id_t sum =
-      delta_emit_binary(&lower->emit, DELTA_EXPR_ADD, delta_lower_required(lower, 0), delta_lower_required(lower, 1));
+  delta_tensor_id_t sum = delta_emit_binary(&lower->emit, DELTA_EXPR_ADD, delta_lower_required(lower, 0), delta_lower_required(lower, 1));
   delta_tensor_id_t bias = delta_lower_input(lower, bias_input);
   if (!delta_tensor_is_none(bias)) sum = delta_emit_binary(&lower->emit, DELTA_EXPR_ADD, sum, bias);
   sample_norm_t norm = {.x = sum,
@@ -182,8 +181,8 @@ static delta_status_t lower_groups(delta_lower_t *lower, int64_t groups, bool by
                            (long long)channels);
     return DELTA_OK;
   }
-  const delta_shape_t grouped = {
-      .rank = 4, .dims = {shape.dims[0], groups, channels / groups, delta_shape_count_range(&shape, 2, shape.rank)}};
+  const delta_shape_t grouped = {.rank = 4,
+                                 .dims = {shape.dims[0], groups, channels / groups, delta_shape_count_range(&shape, 2, shape.rank)}};
   sample_norm_t norm = {.x = delta_emit_view(&lower->emit, x, &grouped),
                         .scale = per_group(lower, 1, groups, channels, by_channel),
                         .shift = per_group(lower, 2, groups, channels, by_channel),

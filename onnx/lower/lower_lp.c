@@ -82,11 +82,15 @@ delta_status_t delta_lower_global_lp_pool(delta_lower_t *lower) {
 }
 
 // Pads the end so that the last window of a ceil mode is whole.
-static void complete_windows(delta_pool_attrs_t *attrs) {
+static void complete_windows(delta_lower_t *lower, delta_pool_attrs_t *attrs) {
   delta_window_t *window = &attrs->window;
   for (int32_t d = 0; d < window->spatial; ++d) {
-    int64_t extent = (window->kernel[d] - 1) * window->dilations[d] + 1;
-    int64_t needed = (attrs->out_spatial[d] - 1) * window->strides[d] + extent - attrs->data_spatial[d] - window->pads_begin[d];
+    int64_t extent = (window->kernel[d] - 1) * window->dilations[d] + 1, end = 0; // both were checked when the sizes were made
+    if (!delta_int64_add((attrs->out_spatial[d] - 1) * window->strides[d], extent, &end)) {
+      (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d: the window is too large", d);
+      return;
+    }
+    int64_t needed = end - attrs->data_spatial[d] - window->pads_begin[d];
     if (needed > window->pads_end[d]) window->pads_end[d] = needed;
   }
 }
@@ -103,7 +107,7 @@ delta_status_t delta_lower_lp_pool(delta_lower_t *lower) {
     attrs.data_spatial[d] = shape.dims[d + 2];
     elements *= (double)attrs.window.kernel[d];
   }
-  complete_windows(&attrs);
+  complete_windows(lower, &attrs);
   delta_tensor_id_t mean = DELTA_EMIT(&lower->emit, AVERAGE_POOL, attrs, emit_power(lower, x, p, 0));
   lower->outputs[0] = emit_root(lower, mean, elements, p);
   return DELTA_OK;

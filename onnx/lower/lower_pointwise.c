@@ -244,6 +244,7 @@ delta_status_t delta_lower_is_inf(delta_lower_t *lower) {
 }
 
 // Bounds are attributes before opset 11 and optional scalar inputs since. The upper bound wins over the lower one, and NaN stays NaN.
+// At a bound the result is the bound, so that nothing flows back there: most Clip nodes are a ReLU6, whose gradient at 0 and 6 is 0.
 delta_status_t delta_lower_clip(delta_lower_t *lower) {
   delta_dtype_t dtype = delta_emit_dtype(&lower->emit, delta_lower_required(lower, 0));
   delta_tensor_id_t inputs[3] = {delta_lower_input(lower, 0), delta_lower_input(lower, 1), delta_lower_input(lower, 2)};
@@ -265,7 +266,7 @@ delta_status_t delta_lower_clip(delta_lower_t *lower) {
       inputs[used] = delta_emit_view(&lower->emit, inputs[k], &(delta_shape_t){0});
       bound = delta_expr_input(&builder, (uint16_t)used++);
     }
-    uint16_t beyond = delta_expr_binary(&builder, k == 1 ? DELTA_EXPR_LT : DELTA_EXPR_GT, value, bound);
+    uint16_t beyond = delta_expr_binary(&builder, k == 1 ? DELTA_EXPR_LE : DELTA_EXPR_GE, value, bound);
     value = delta_expr_select(&builder, beyond, bound, value);
   }
   delta_expr_output(&builder, value);

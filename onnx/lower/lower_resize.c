@@ -90,15 +90,21 @@ static void read_region(delta_lower_t *lower, uint32_t input, const resize_reque
 }
 
 // One scale for all axes, such that the result is within the sizes, or around them; the sizes then follow from it.
-static void keep_aspect_ratio(resize_request_t *request, const delta_shape_t *shape, bool not_larger) {
+static void keep_aspect_ratio(delta_lower_t *lower, resize_request_t *request, const delta_shape_t *shape, bool not_larger) {
   double common = 0.0;
   for (size_t k = 0; k < request->count; ++k) {
     double scale = (double)request->sizes[k] / (double)shape->dims[request->axes[k]];
     if (k == 0 || (not_larger ? scale < common : scale > common)) common = scale;
   }
   for (size_t k = 0; k < request->count; ++k) {
+    double size = floor(common * (double)shape->dims[request->axes[k]] + 0.5);
+    if (!(size < 0x1p53)) {
+      (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "dimension %d of %lld cannot be resized to keep the ratio of the others",
+                             request->axes[k], (long long)shape->dims[request->axes[k]]);
+      return;
+    }
     request->scales[k] = common;
-    request->sizes[k] = (int64_t)floor(common * (double)shape->dims[request->axes[k]] + 0.5);
+    request->sizes[k] = (int64_t)size;
   }
 }
 
@@ -108,7 +114,7 @@ static void resolve(delta_lower_t *lower, resize_request_t *request, delta_resiz
   static const char *const policies[POLICY_COUNT] = {"stretch", "not_larger", "not_smaller"};
   size_t policy = named(lower, "keep_aspect_ratio_policy", "stretch", policies, POLICY_COUNT);
   const delta_shape_t *shape = &attrs->data_shape;
-  if (request->has_sizes && policy != STRETCH) keep_aspect_ratio(request, shape, policy == NOT_LARGER);
+  if (request->has_sizes && policy != STRETCH) keep_aspect_ratio(lower, request, shape, policy == NOT_LARGER);
   for (size_t k = 0; k < request->count; ++k) {
     int32_t d = request->axes[k];
     double in = (double)shape->dims[d];

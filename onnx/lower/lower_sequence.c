@@ -63,11 +63,14 @@ static delta_tensor_id_t emit_block_filters(delta_lower_t *lower, delta_dtype_t 
   shape.dims[1] = 1;
   for (int32_t d = 0; d < window->spatial; ++d) {
     shape.dims[d + 2] = window->kernel[d];
-    elements *= window->kernel[d];
+    elements *= window->kernel[d]; // divides the channels of the blocks
   }
   shape.dims[0] = channels * elements;
   void *data = NULL;
   delta_status_t status = delta_shape_validate(&shape, delta_dtype_bytes(dtype), "the filters");
+  if (status == DELTA_OK && (size_t)delta_shape_count(&shape) * delta_dtype_bytes(dtype) > DELTA_FOLD_LIMIT_BYTES) {
+    return delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "blocks of %lld elements are too large", (long long)elements);
+  }
   if (status == DELTA_OK) {
     status = delta_region_allocate(&lower->emit.graph->region, (size_t)delta_shape_count(&shape), delta_dtype_bytes(dtype), &data);
   }

@@ -15,9 +15,15 @@ static bool read_blocks(delta_lower_t *lower, delta_shape_t *out_shape, int64_t 
 }
 
 // x seen as `apart`, with its dimensions reordered, seen as `joined`.
-static delta_tensor_id_t regroup(delta_lower_t *lower, const delta_shape_t *apart, const int32_t *permutation, const delta_shape_t *joined) {
+static delta_tensor_id_t regroup(delta_lower_t *lower, const delta_shape_t *apart, const int32_t *permutation,
+                                 const delta_shape_t *joined) {
   delta_tensor_id_t x = delta_emit_view(&lower->emit, lower->inputs[0], apart);
   return delta_emit_view(&lower->emit, delta_emit_transpose(&lower->emit, x, permutation), joined);
+}
+
+static delta_status_t too_large(delta_lower_t *lower) {
+  (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the result is too large");
+  return DELTA_OK;
 }
 
 delta_status_t delta_lower_depth_to_space(delta_lower_t *lower) {
@@ -34,8 +40,11 @@ delta_status_t delta_lower_depth_to_space(delta_lower_t *lower) {
     return DELTA_OK;
   }
   const int64_t depth = c / (size * size);
-  const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}}, blocks_inside = {.rank = 6, .dims = {n, depth, size, size, h, w}};
-  const delta_shape_t joined = {.rank = 4, .dims = {n, depth, h * size, w * size}};
+  int64_t height = 0, width = 0;
+  if (!delta_int64_mul(h, size, &height) || !delta_int64_mul(w, size, &width)) return too_large(lower);
+  const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}},
+                      blocks_inside = {.rank = 6, .dims = {n, depth, size, size, h, w}};
+  const delta_shape_t joined = {.rank = 4, .dims = {n, depth, height, width}};
   lower->outputs[0] = regroup(lower, by_column ? &blocks_inside : &blocks_outside, by_column ? column_first : depth_first, &joined);
   return DELTA_OK;
 }
@@ -51,8 +60,10 @@ delta_status_t delta_lower_space_to_depth(delta_lower_t *lower) {
                            (long long)w, (long long)size);
     return DELTA_OK;
   }
+  int64_t depth = 0;
+  if (!delta_int64_mul(c, size * size, &depth)) return too_large(lower);
   const delta_shape_t apart = {.rank = 6, .dims = {n, c, h / size, size, w / size, size}};
-  const delta_shape_t joined = {.rank = 4, .dims = {n, c * size * size, h / size, w / size}};
+  const delta_shape_t joined = {.rank = 4, .dims = {n, depth, h / size, w / size}};
   lower->outputs[0] = regroup(lower, &apart, permutation, &joined);
   return DELTA_OK;
 }
@@ -71,8 +82,8 @@ delta_status_t delta_lower_center_crop_pad(delta_lower_t *lower) {
   }
   for (size_t k = 0; k < count && delta_emit_ok(&lower->emit); ++k) {
     int32_t axis = given ? delta_lower_axis(lower, "an axis", axes[k], attrs.data_shape.rank) : (int32_t)k;
-    int64_t missing = sizes[k] - attrs.data_shape.dims[axis];
     if (sizes[k] < 0) (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "size %zu is %lld", k, (long long)sizes[k]);
+    int64_t missing = (sizes[k] > 0 ? sizes[k] : 0) - attrs.data_shape.dims[axis];
     attrs.begin[axis] = missing / 2;
     attrs.end[axis] = missing - missing / 2;
     changes = changes || missing != 0;
@@ -86,7 +97,7 @@ static void unpooled_shape(delta_lower_t *lower, const delta_window_t *window, d
   for (int32_t d = 0; d < window->spatial; ++d) {
     int64_t size = 0;
     bool fits = delta_int64_mul(shape->dims[d + 2] - 1, window->strides[d], &size) && delta_int64_add(size, window->kernel[d], &size);
-    size -= fits ? window->pads_begin[d] + window->pads_end[d] : 0;
+    fits = fits && delta_int64_sub(size, window->pads_begin[d], &size) && delta_int64_sub(size, window->pads_end[d], &size);
     if (!fits || size < 1) (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "spatial dimension %d of the result would be empty", d);
     shape->dims[d + 2] = size;
   }
@@ -114,7 +125,10 @@ delta_status_t delta_lower_max_unpool(delta_lower_t *lower) {
     size_t count = 0;
     if (!delta_lower_known_ints(lower, 2, sizes, DELTA_MAX_RANK, &count)) return DELTA_OK;
     if (count != (size_t)shape.rank) return delta_status_make(MALFORMED, "has %zu output sizes; %d are needed", count, shape.rank);
-    for (int32_t d = 0; d < shape.rank; ++d) attrs.end[d] = sizes[d] - shape.dims[d];
+    for (int32_t d = 0; d < shape.rank; ++d) {
+      if (sizes[d] < 0) return delta_status_make(MALFORMED, "output size %d is %lld", d, (long long)sizes[d]);
+      attrs.end[d] = sizes[d] - shape.dims[d];
+    }
     y = DELTA_EMIT(&lower->emit, PAD, attrs, y);
   }
   lower->outputs[0] = y;

@@ -24,18 +24,18 @@ typedef struct delta_rnn {
   int64_t steps, batch, inputs, hidden;
   int64_t gates;
   delta_rnn_activation_t activations[DELTA_RNN_MAX_ACTIVATIONS];
-  double clip;                       // of what activations see; 0: none
-  bool reversed;                     // time runs from the last step to the first
-  delta_tensor_id_t x;               // [steps * batch, inputs]
-  delta_tensor_id_t weight;          // [gates * hidden, inputs]
-  delta_tensor_id_t recurrence;      // [gates * hidden, hidden]
-  delta_tensor_id_t input_bias;      // [gates * hidden], or NONE
-  delta_tensor_id_t recurrent_bias;  // [gates * hidden], or NONE
-  delta_tensor_id_t hidden_state;    // [batch, hidden]: the initial one, then that after the last step
-  delta_tensor_id_t cell_state;      // likewise; LSTM only
-  delta_tensor_id_t peepholes;       // [3 * hidden], or NONE
-  delta_tensor_id_t lengths;         // [batch, 1] steps of each sample, or NONE: all
-  delta_tensor_id_t *outputs;        // [steps], each [batch, hidden]
+  double clip;                      // of what activations see; 0: none
+  bool reversed;                    // time runs from the last step to the first
+  delta_tensor_id_t x;              // [steps * batch, inputs]
+  delta_tensor_id_t weight;         // [gates * hidden, inputs]
+  delta_tensor_id_t recurrence;     // [gates * hidden, hidden]
+  delta_tensor_id_t input_bias;     // [gates * hidden], or NONE
+  delta_tensor_id_t recurrent_bias; // [gates * hidden], or NONE
+  delta_tensor_id_t hidden_state;   // [batch, hidden]: the initial one, then that after the last step
+  delta_tensor_id_t cell_state;     // likewise; LSTM only
+  delta_tensor_id_t peepholes;      // [3 * hidden], or NONE
+  delta_tensor_id_t lengths;        // [batch, 1] steps of each sample, or NONE: all
+  delta_tensor_id_t *outputs;       // [steps], each [batch, hidden]
 } delta_rnn_t;
 
 // A formula of one step may ask for these.
@@ -44,7 +44,8 @@ uint16_t delta_rnn_activate(const delta_rnn_t *rnn, delta_formula_t *f, size_t a
 uint16_t delta_rnn_is_inside(delta_formula_t *f, uint16_t lengths_input, int64_t step);
 
 // x * weight^T + bias for all steps at once, in parts: parts[step * widths' count + k] is [batch, widths[k]]. One product, so that the weight is read once.
-void delta_rnn_project(const delta_rnn_t *rnn, delta_tensor_id_t bias, const int64_t *widths, uint32_t width_count, delta_tensor_id_t *parts);
+void delta_rnn_project(const delta_rnn_t *rnn, delta_tensor_id_t bias, const int64_t *widths, uint32_t width_count,
+                       delta_tensor_id_t *parts);
 
 // Cells: run all steps, fill outputs, leave the last states. Formulas: ONNX, operators RNN, GRU and LSTM.
 delta_status_t delta_rnn_run_plain(delta_rnn_t *rnn);

@@ -23,7 +23,8 @@ uint16_t delta_rnn_is_inside(delta_formula_t *f, uint16_t lengths_input, int64_t
   return delta_formula_binary(f, DELTA_EXPR_GT, delta_formula_input(f, lengths_input), delta_formula_real(f, (double)step));
 }
 
-void delta_rnn_project(const delta_rnn_t *rnn, delta_tensor_id_t bias, const int64_t *widths, uint32_t width_count, delta_tensor_id_t *parts) {
+void delta_rnn_project(const delta_rnn_t *rnn, delta_tensor_id_t bias, const int64_t *widths, uint32_t width_count,
+                       delta_tensor_id_t *parts) {
   delta_emit_t *emit = &rnn->lower->emit;
   delta_tensor_id_t all = delta_emit_matmul(emit, rnn->x, rnn->weight, false, true);
   if (!delta_tensor_is_none(bias)) all = delta_emit_binary(emit, DELTA_EXPR_ADD, all, bias);

@@ -1,158 +1,10 @@
 // RESIZE and RESIZE_GRAD by reference: linear maps applied to one axis after the other, in float64.
-//
-// Along an axis every output is a weighted sum of a few inputs, its taps; the gradient applies the same taps the other way round. Formulas: ONNX,
-// operator Resize (19). Cubic: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
 #include "onnx/reference/element.h"
-
-typedef struct axis_taps {
-  int64_t in, out;
-  int64_t count;    // taps of each output
-  int64_t *indices; // [out, count], inside the axis
-  double *weights;  // [out, count]
-  bool *outside;    // [out]: takes the extrapolation value; has no weights
-} axis_taps_t;
-
-static void axis_taps_deinit(axis_taps_t *taps, delta_allocator_t allocator) {
-  delta_release(allocator, taps->indices);
-  delta_release(allocator, taps->weights);
-  delta_release(allocator, taps->outside);
-}
-
-// Where output `i` lies on the input's axis.
-static double source_coordinate(const delta_resize_attrs_t *attrs, int32_t d, int64_t i) {
-  double in = (double)attrs->data_shape.dims[d], scale = attrs->scales[d], at = (double)i;
-  double scaled_out = scale * in; // not rounded to the output's length
-  double start = attrs->roi_start[d], extent = attrs->roi_end[d] - start;
-  switch (attrs->coordinate) {
-    case DELTA_RESIZE_ALIGN_CORNERS:
-      return scaled_out == 1 ? 0 : at * (in - 1) / (scaled_out - 1);
-    case DELTA_RESIZE_ASYMMETRIC:
-      return at / scale;
-    case DELTA_RESIZE_TF_CROP_AND_RESIZE:
-      return start * (in - 1) + (scaled_out == 1 ? extent * (in - 1) / 2 : at * extent * (in - 1) / (scaled_out - 1));
-    case DELTA_RESIZE_PYTORCH_HALF_PIXEL:
-      return scaled_out == 1 ? -0.5 : (at + 0.5) / scale - 0.5;
-    case DELTA_RESIZE_HALF_PIXEL_SYMMETRIC: {
-      double adjustment = (double)attrs->out_shape.dims[d] / scaled_out;
-      return in / 2 * (1 - adjustment) + (at + 0.5) / scale - 0.5;
-    }
-    case DELTA_RESIZE_TF_HALF_PIXEL_FOR_NN:
-      return (at + 0.5) / scale;
-    default:
-      return (at + 0.5) / scale - 0.5;
-  }
-}
-
-static double linear_weight(double distance) { return fabs(distance) < 1 ? 1 - fabs(distance) : 0; }
-
-static double cubic_weight(double distance, double a) {
-  double x = fabs(distance);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-  return 0;
-}
-
-// Of the two neighbours the one that counts; `fraction` in (0, 1] is the distance from the left one, 1 when the coordinate is whole.
-static double nearest_weight(delta_resize_rounding_t rounding, double fraction, bool right) {
-  bool take_right = fraction == 1;
-  switch (rounding) {
-    case DELTA_RESIZE_ROUND_PREFER_FLOOR:
-      take_right |= fraction > 0.5;
-      break;
-    case DELTA_RESIZE_ROUND_PREFER_CEIL:
-      take_right |= fraction >= 0.5;
-      break;
-    case DELTA_RESIZE_FLOOR:
-      break;
-    case DELTA_RESIZE_CEIL:
-      take_right = true;
-      break;
-  }
-  return right == take_right ? 1 : 0;
-}
-
-// How far the filter is stretched: when an image shrinks with antialiasing, over all inputs that fall into one output.
-static double filter_scale(const delta_resize_attrs_t *attrs, int32_t d) {
-  return attrs->antialias && attrs->mode != DELTA_RESIZE_NEAREST && attrs->scales[d] < 1 ? attrs->scales[d] : 1;
-}
-
-// The first tap relative to the left neighbour; the taps lie symmetrically about the pair of neighbours.
-static int64_t first_tap(const delta_resize_attrs_t *attrs, int32_t d) {
-  double reach = attrs->mode == DELTA_RESIZE_CUBIC ? 2 : 1;
-  return (int64_t)floor(-reach / filter_scale(attrs, d)) + 1;
-}
-
-static double tap_weight(const delta_resize_attrs_t *attrs, int32_t d, double fraction, int64_t tap) {
-  double distance = ((double)tap - fraction) * filter_scale(attrs, d);
-  switch (attrs->mode) {
-    case DELTA_RESIZE_LINEAR:
-      return linear_weight(distance);
-    case DELTA_RESIZE_CUBIC:
-      return cubic_weight(distance, attrs->cubic_coefficient);
-    default:
-      return nearest_weight(attrs->rounding, fraction, tap == 1);
-  }
-}
-
-static int64_t clamp_index(int64_t index, int64_t size) { return index < 0 ? 0 : index >= size ? size - 1 : index; }
-
-// Fills the taps of output i.
-static void set_taps(const delta_resize_attrs_t *attrs, int32_t d, axis_taps_t *taps, int64_t i) {
-  double coordinate = source_coordinate(attrs, d, i);
-  if (attrs->coordinate == DELTA_RESIZE_TF_CROP_AND_RESIZE && (coordinate < 0 || coordinate > (double)(taps->in - 1))) {
-    taps->outside[i] = true;
-    return;
-  }
-  coordinate = fmax(-(double)taps->in - 1, fmin(coordinate, 2 * (double)taps->in + 1)); // beyond, all taps are at the edge anyway
-  int64_t left = (int64_t)ceil(coordinate) - 1, first = first_tap(attrs, d);
-  double fraction = coordinate - (double)left, sum = 0;
-  bool excludes = attrs->exclude_outside && attrs->mode != DELTA_RESIZE_NEAREST; // a nearest one is always found
-  int64_t *indices = taps->indices + i * taps->count;
-  double *weights = taps->weights + i * taps->count;
-  for (int64_t k = 0; k < taps->count; ++k) {
-    int64_t index = left + first + k;
-    bool excluded = excludes && (index < 0 || index >= taps->in);
-    indices[k] = clamp_index(index, taps->in);
-    weights[k] = excluded ? 0 : tap_weight(attrs, d, fraction, first + k);
-    sum += weights[k];
-  }
-  if ((excludes || filter_scale(attrs, d) < 1) && sum != 0)
-    for (int64_t k = 0; k < taps->count; ++k) weights[k] /= sum;
-}
-
-// Scales and sizes outside these would leave the integers that hold positions, or have no meaning.
-static delta_status_t check_axis(const delta_reference_args_t *args, int32_t d) {
-  const delta_resize_attrs_t *attrs = args->node->attrs;
-  const double least_scale = 1e-9;
-  if (!(attrs->scales[d] >= least_scale && attrs->scales[d] <= 1 / least_scale))
-    return delta_status_make(INVALID_ARGUMENT, "node '%s' (resize): scale %g of dimension %d is not between %g and %g", args->node->name,
-                             attrs->scales[d], d, least_scale, 1 / least_scale);
-  if (attrs->data_shape.dims[d] == 0 && attrs->out_shape.dims[d] > 0)
-    return delta_status_make(INVALID_ARGUMENT, "node '%s' (resize): dimension %d has no elements to make %lld of", args->node->name, d,
-                             (long long)attrs->out_shape.dims[d]);
-  return DELTA_OK;
-}
-
-// `taps` is zeroed by the caller, which also releases it.
-static delta_status_t axis_taps_init(const delta_reference_args_t *args, int32_t d, axis_taps_t *taps) {
-  const delta_resize_attrs_t *attrs = args->node->attrs;
-  DELTA_RETURN_IF_ERROR(check_axis(args, d));
-  taps->in = attrs->data_shape.dims[d];
-  taps->out = attrs->out_shape.dims[d];
-  taps->count = 2 - 2 * first_tap(attrs, d);
-  if (taps->in == 0 || taps->out == 0) return DELTA_OK;
-  size_t total;
-  if (!delta_size_mul((size_t)taps->out, (size_t)taps->count, &total))
-    return delta_status_make(INVALID_ARGUMENT, "node '%s' (resize): dimension %d is too large", args->node->name, d);
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(args->allocator, total, &taps->indices));
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(args->allocator, total, &taps->weights));
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(args->allocator, (size_t)taps->out, &taps->outside));
-  for (int64_t i = 0; i < taps->out; ++i) set_taps(attrs, d, taps, i);
-  return DELTA_OK;
-}
+#include "onnx/graph/resize_taps.h"
 
 // Applies the taps to the axis of [outer, in, inner], or backwards to that of [outer, out, inner]. `to` is zeroed.
-static void apply_taps(const axis_taps_t *taps, int64_t outer_count, int64_t inner_count, bool backwards, const double *from, double *to) {
+static void apply_taps(const delta_resize_taps_t *taps, int64_t outer_count, int64_t inner_count, bool backwards, const double *from,
+                       double *to) {
   for (int64_t outer = 0; outer < outer_count; ++outer) {
     for (int64_t i = 0; i < taps->out; ++i) {
       for (int64_t k = i * taps->count; k < (i + 1) * taps->count; ++k) {
@@ -168,13 +20,9 @@ static void apply_taps(const axis_taps_t *taps, int64_t outer_count, int64_t inn
 }
 
 // Replaces *values, of `shape`, by what the taps of axis d make of them, and the shape's dimension likewise.
-static delta_status_t resize_axis(const delta_reference_args_t *args, int32_t d, const axis_taps_t *taps, bool backwards,
+static delta_status_t resize_axis(const delta_reference_args_t *args, int32_t d, const delta_resize_taps_t *taps, bool backwards,
                                   delta_shape_t *shape, double **values) {
-  if (taps->in == taps->out) {
-    bool same = true; // every output is its own input
-    for (int64_t k = 0; same && k < taps->out * taps->count; ++k) same = taps->weights[k] == (taps->indices[k] == k / taps->count ? 1 : 0);
-    if (same) return DELTA_OK;
-  }
+  if (delta_resize_taps_change_nothing(taps)) return DELTA_OK;
   shape->dims[d] = backwards ? taps->in : taps->out;
   double *resized = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(args->allocator, (size_t)delta_shape_count(shape), &resized));
@@ -185,7 +33,7 @@ static delta_status_t resize_axis(const delta_reference_args_t *args, int32_t d,
 }
 
 // Puts the extrapolation value where some coordinate was outside.
-static void extrapolate(const delta_resize_attrs_t *attrs, const axis_taps_t *taps, double *values) {
+static void extrapolate(const delta_resize_attrs_t *attrs, const delta_resize_taps_t *taps, double *values) {
   delta_walk_t walk;
   delta_walk_init(&walk, &attrs->out_shape, 0);
   for (bool more = delta_walk_begin(&walk); more; more = delta_walk_next(&walk), ++values) {
@@ -201,20 +49,20 @@ static delta_status_t resize(const delta_reference_args_t *args, bool backwards)
   int32_t rank = attrs->data_shape.rank;
   delta_shape_t shape = backwards ? attrs->out_shape : attrs->data_shape;
   int64_t from_count = delta_shape_count(&shape), to_count = delta_shape_count(backwards ? &attrs->data_shape : &attrs->out_shape);
-  axis_taps_t taps[DELTA_MAX_RANK] = {0};
+  delta_resize_taps_t taps[DELTA_MAX_RANK] = {0};
   double *values = NULL;
   delta_status_t status = DELTA_ALLOCATE(args->allocator, (size_t)from_count, &values);
   if (status) goto cleanup;
   delta_row_load_double(args->inputs[0], (delta_row_t){from->dtype, 0, 1}, from_count, values, 1);
   for (int32_t d = 0; d < rank; ++d) {
-    DELTA_GOTO_IF_ERROR(status, axis_taps_init(args, d, &taps[d]), cleanup);
+    DELTA_GOTO_IF_ERROR(status, delta_resize_taps_init(args->node, d, args->allocator, &taps[d]), cleanup);
     DELTA_GOTO_IF_ERROR(status, resize_axis(args, d, &taps[d], backwards, &shape, &values), cleanup);
   }
   if (!backwards && attrs->coordinate == DELTA_RESIZE_TF_CROP_AND_RESIZE) extrapolate(attrs, taps, values);
   delta_row_store_double(args->outputs[0], (delta_row_t){to->dtype, 0, 1}, to_count, values, 1);
 cleanup:
   delta_release(args->allocator, values);
-  for (int32_t d = 0; d < rank; ++d) axis_taps_deinit(&taps[d], args->allocator);
+  for (int32_t d = 0; d < rank; ++d) delta_resize_taps_deinit(&taps[d], args->allocator);
   return status;
 }
 

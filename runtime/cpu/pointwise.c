@@ -1,4 +1,5 @@
 // Pointwise expressions in float32, tile by tile, threads over tiles.
+#include "runtime/cpu/team.h"
 #include "runtime/cpu/tile.h"
 
 const char *delta_cpu_pointwise_refuse(const delta_graph_t *graph, const delta_node_t *node) {
@@ -16,20 +17,30 @@ delta_status_t delta_cpu_pointwise_prepare(delta_kernel_t *kernel) {
   return DELTA_OK;
 }
 
+// Items are tiles.
+static void pointwise_tiles(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_kernel_launch_t *launch = context;
+  const delta_pointwise_attrs_t *attrs = launch->kernel->node->attrs;
+  const delta_tile_space_t *space = launch->kernel->state;
+  void *const *outputs = launch->buffers->outputs;
+  delta_tile_values_t values;
+  for (int64_t t = begin; t < end; ++t) {
+    int64_t start = t * DELTA_TILE_ELEMENTS;
+    int64_t count = space->count - start < DELTA_TILE_ELEMENTS ? space->count - start : DELTA_TILE_ELEMENTS;
+    delta_tile_eval(&attrs->expr, space, launch->buffers->inputs, start, count, &values);
+    // All results are there before any is stored: an output may have an input's bytes, element by element.
+    for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
+      if (outputs[k]) delta_tile_store(values.values[attrs->expr.outputs[k]], count, outputs[k], attrs->dtypes[k], start);
+    }
+  }
+}
+
 delta_status_t delta_cpu_pointwise_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const delta_kernel_launch_t launch = {kernel, buffers};
   const delta_pointwise_attrs_t *attrs = kernel->node->attrs;
   const delta_tile_space_t *space = kernel->state;
   int64_t tile_count = (space->count + DELTA_TILE_ELEMENTS - 1) / DELTA_TILE_ELEMENTS;
-#pragma omp parallel for schedule(static) num_threads(kernel->threads) if (tile_count > 8)
-  for (int64_t t = 0; t < tile_count; ++t) {
-    delta_tile_values_t values;
-    int64_t start = t * DELTA_TILE_ELEMENTS;
-    int64_t count = space->count - start < DELTA_TILE_ELEMENTS ? space->count - start : DELTA_TILE_ELEMENTS;
-    delta_tile_eval(&attrs->expr, space, buffers->inputs, start, count, &values);
-    // All results are there before any is stored: an output may have an input's bytes, element by element.
-    for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
-      if (buffers->outputs[k]) delta_tile_store(values.values[attrs->expr.outputs[k]], count, buffers->outputs[k], attrs->dtypes[k], start);
-    }
-  }
+  delta_team_run(kernel->threads, tile_count, delta_tile_work_bytes(&attrs->expr), pointwise_tiles, &launch);
   return DELTA_OK;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/cpu/team.h"
 #include "runtime/cpu/tile.h"
 
 // Which elements of the iteration space make a block of results.
@@ -241,17 +242,34 @@ static void reduce_block(const delta_kernel_t *kernel, const delta_kernel_buffer
   }
 }
 
+// Items are pieces of blocks.
+static void reduce_blocks(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_kernel_launch_t *launch = context;
+  const delta_reduce_state_t *state = launch->kernel->state;
+  const delta_reduce_attrs_t *attrs = launch->kernel->node->attrs;
+  int64_t partial_count = state->results * attrs->expr.output_count;
+  for (int64_t b = begin; b < end; ++b) {
+    delta_reduce_block_t block = make_block(state, b);
+    double *partial = state->pieces > 1 ? (double *)launch->buffers->workspace + b % state->pieces * partial_count : NULL;
+    reduce_block(launch->kernel, launch->buffers, &block, partial);
+  }
+}
+
+static int64_t item_count(const delta_reduce_state_t *state) { return state->kept_outer * state->blocks_per_row * state->pieces; }
+
+// What an item counts as when work is shared, for what a whole tile counts as.
+static int64_t item_bytes(const delta_reduce_state_t *state, int64_t tile_bytes) {
+  int64_t elements = state->space.count / item_count(state);
+  return elements * tile_bytes / DELTA_TILE_ELEMENTS;
+}
+
 delta_status_t delta_cpu_reduce_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const delta_kernel_launch_t launch = {kernel, buffers};
   const delta_reduce_state_t *state = kernel->state;
   const delta_reduce_attrs_t *attrs = kernel->node->attrs;
-  int64_t blocks = state->kept_outer * state->blocks_per_row * state->pieces;
+  delta_team_run(kernel->threads, item_count(state), item_bytes(state, delta_tile_work_bytes(&attrs->expr)), reduce_blocks, &launch);
   int64_t partial_count = state->results * attrs->expr.output_count;
-#pragma omp parallel for schedule(static) num_threads(kernel->threads) if (state->space.count > 4096)
-  for (int64_t b = 0; b < blocks; ++b) {
-    delta_reduce_block_t block = make_block(state, b);
-    double *partial = state->pieces > 1 ? (double *)buffers->workspace + b % state->pieces * partial_count : NULL;
-    reduce_block(kernel, buffers, &block, partial);
-  }
   if (state->pieces == 1) return DELTA_OK;
   for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
     if (!buffers->outputs[k]) continue;
@@ -283,35 +301,49 @@ static void moment_sums(const delta_reduce_block_t *block, const float *x, const
   }
 }
 
-// One pass of the moments: the mean (mean_in NULL) or the variance around it.
-static void moment_pass(const delta_kernel_t *kernel, const float *x, const float *mean_in, float *out, double *workspace) {
-  const delta_reduce_state_t *state = kernel->state;
-  int64_t blocks = state->kept_outer * state->blocks_per_row * state->pieces;
-#pragma omp parallel for schedule(static) num_threads(kernel->threads) if (state->space.count > 4096)
-  for (int64_t b = 0; b < blocks; ++b) {
+// One pass of the moments: the mean, or (`mean` given) the variance around it.
+typedef struct delta_moment_pass {
+  const delta_reduce_state_t *state;
+  const float *x, *mean;
+  float *out;
+  double *partial;
+} delta_moment_pass_t;
+
+// Items are pieces of blocks.
+static void moment_blocks(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_moment_pass_t *pass = context;
+  const delta_reduce_state_t *state = pass->state;
+  for (int64_t b = begin; b < end; ++b) {
     delta_reduce_block_t block = make_block(state, b);
     double accumulators[DELTA_TILE_ELEMENTS];
-    moment_sums(&block, x, mean_in, accumulators);
+    moment_sums(&block, pass->x, pass->mean, accumulators);
     for (int64_t i = 0; i < block.count; ++i) {
       if (state->pieces > 1) {
-        workspace[b % state->pieces * state->results + block.first + i] = accumulators[i];
+        pass->partial[b % state->pieces * state->results + block.first + i] = accumulators[i];
       } else {
-        out[block.first + i] = (float)(accumulators[i] / (double)state->elements_per_result);
+        pass->out[block.first + i] = (float)(accumulators[i] / (double)state->elements_per_result);
       }
     }
   }
+}
+
+static void run_moment_pass(const delta_kernel_t *kernel, const delta_moment_pass_t *pass) {
+  const delta_reduce_state_t *state = pass->state;
+  delta_team_run(kernel->threads, item_count(state), item_bytes(state, DELTA_TILE_ELEMENTS * (int64_t)sizeof(double)), moment_blocks, pass);
   if (state->pieces == 1) return;
   for (int64_t r = 0; r < state->results; ++r) {
     double sum = 0;
-    for (int64_t p = 0; p < state->pieces; ++p) sum += workspace[p * state->results + r];
-    out[r] = (float)(sum / (double)state->elements_per_result);
+    for (int64_t p = 0; p < state->pieces; ++p) sum += pass->partial[p * state->results + r];
+    pass->out[r] = (float)(sum / (double)state->elements_per_result);
   }
 }
 
 delta_status_t delta_cpu_moments_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  const float *x = buffers->inputs[0];
-  float *mean = buffers->outputs[0];
-  moment_pass(kernel, x, NULL, mean, buffers->workspace);
-  moment_pass(kernel, x, mean, buffers->outputs[1], buffers->workspace);
+  delta_moment_pass_t pass = {.state = kernel->state, .x = buffers->inputs[0], .out = buffers->outputs[0], .partial = buffers->workspace};
+  run_moment_pass(kernel, &pass);
+  pass.mean = pass.out;
+  pass.out = buffers->outputs[1];
+  run_moment_pass(kernel, &pass);
   return DELTA_OK;
 }

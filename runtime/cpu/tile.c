@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "onnx/graph/expr_math.h"
 #include "runtime/cpu/clones.h"
 
-#define REAL             float
-#define REAL_NAME(name)  float_##name
-#define REAL_MATH(name)  name##f
-#define REAL_CONST(real) ((float)(real))
+#define REAL              float
+#define REAL_NAME(name)   float_##name
+#define REAL_MATH(name)   name##f
+#define REAL_VECTOR(name) delta_##name##f
+#define REAL_CONST(real)  ((float)(real))
 #include "onnx/graph/expr_real.inc"
 
 // One loop per instruction; the function behind a constant index is inlined. Operands an instruction does not have are not read. Instructions that float32
@@ -149,6 +151,10 @@ void delta_tile_eval(const delta_expr_t *expr, const delta_tile_space_t *space, 
                                 values->values[instr->operands[2]], count);
     }
   }
+}
+
+int64_t delta_tile_work_bytes(const delta_expr_t *expr) {
+  return (1 + (int64_t)expr->instr_count) * DELTA_TILE_ELEMENTS * (int64_t)sizeof(float);
 }
 
 void delta_tile_store(const float *tile, int64_t count, void *output, delta_dtype_t dtype, int64_t start) {

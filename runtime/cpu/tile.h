@@ -35,6 +35,9 @@ typedef struct delta_tile_values {
 void delta_tile_eval(const delta_expr_t *expr, const delta_tile_space_t *space, const void *const *inputs, int64_t start, int64_t count,
                      delta_tile_values_t *values);
 
+// What a tile of an expression counts as when work is shared.
+int64_t delta_tile_work_bytes(const delta_expr_t *expr);
+
 // Stores a tile into elements [start, start + count) of a dense output of type dtype.
 void delta_tile_store(const float *tile, int64_t count, void *output, delta_dtype_t dtype, int64_t start);
 

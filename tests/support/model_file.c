@@ -38,9 +38,13 @@ void delta_test_put_varint(delta_test_message_t *message, uint32_t field, uint64
   put_number(message, value);
 }
 
-void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count) {
+void delta_test_put_open(delta_test_message_t *message, uint32_t field, uint64_t count) {
   put_number(message, (uint64_t)field << 3 | 2);
   put_number(message, count);
+}
+
+void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count) {
+  delta_test_put_open(message, field, count);
   delta_test_put_raw(message, bytes, count);
 }
 

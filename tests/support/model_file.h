@@ -18,6 +18,8 @@ void delta_test_message_free(delta_test_message_t *message);
 void delta_test_put_raw(delta_test_message_t *message, const void *bytes, size_t count); // without tag
 void delta_test_put_varint(delta_test_message_t *message, uint32_t field, uint64_t value);
 void delta_test_put_bytes(delta_test_message_t *message, uint32_t field, const void *bytes, size_t count);
+// The tag and length of a field whose `count` bytes come later.
+void delta_test_put_open(delta_test_message_t *message, uint32_t field, uint64_t count);
 void delta_test_put_text(delta_test_message_t *message, uint32_t field, const char *text);
 void delta_test_put_message(delta_test_message_t *message, uint32_t field, delta_test_message_t *inner); // frees `inner`
 

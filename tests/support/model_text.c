@@ -127,16 +127,20 @@ static void read_initializer(delta_model_t *model, cursor_t *cursor) {
 static void take_list(delta_model_t *model, cursor_t *cursor, delta_attribute_t *attribute) {
   int64_t *ints = region_of(model, MAX_LIST, sizeof *ints);
   float *floats = region_of(model, MAX_LIST, sizeof *floats);
+  const char **strings = region_of(model, MAX_LIST, sizeof *strings);
+  bool text = cursor->at[1] == '\'';
   bool real = strchr(cursor->at, '.') != NULL && strchr(cursor->at, '.') < strchr(cursor->at, ']');
   cursor->at += 1;
   while (*cursor->at != ']') {
     const char *word = take_word(model, cursor, ",]");
+    strings[attribute->count] = text ? keep(model, word + 1, strlen(word) - 2) : NULL;
     ints[attribute->count] = strtoll(word, NULL, 10);
     floats[attribute->count++] = strtof(word, NULL);
     if (*cursor->at == ',') cursor->at += 1;
   }
   cursor->at += 1;
-  attribute->kind = real ? DELTA_ATTRIBUTE_FLOATS : DELTA_ATTRIBUTE_INTS;
+  attribute->kind = text ? DELTA_ATTRIBUTE_STRINGS : real ? DELTA_ATTRIBUTE_FLOATS : DELTA_ATTRIBUTE_INTS;
+  attribute->strings = strings;
   attribute->ints = ints;
   attribute->floats = floats;
 }

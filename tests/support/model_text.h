@@ -5,7 +5,7 @@
 //   init w float32 [3,2] 1 2 3 4 5 6      values of the initializer; too few repeat the last; "absent": in a data file that is missing
 //   value h float32 [4,2]                 declares the type of a node's output
 //   node MatMul x w -> h                  inputs -> outputs; _ leaves one out; com.example:Op for another domain
-//   node Softmax h -> y : axis=1          attributes: integers, reals (with a point), [lists], 'strings', int64[2]{1,2} tensors, graph
+//   node Softmax h -> y : axis=1          attributes: integers, reals (with a point), 'strings', [lists] of these, int64[2]{1,2} tensors, graph
 //   output y
 //
 // Nodes are called n0, n1, ... in order, which must be topological.

@@ -1,0 +1,403 @@
+// Times the CPU kernels one by one: for each node of a table what every kernel makes of it, in milliseconds (the least of several runs), bytes and
+// operations a second, beside a plain copy of as many bytes.
+//
+//   kernels [threads] [part of a name]
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "onnx/graph/emit.h"
+#include "runtime/device.h"
+
+enum { MOST_INPUTS = 4, MOST_OUTPUTS = 3, RUNS = 7, ALIGNMENT_BYTES = 64 };
+
+typedef struct bench_input {
+  delta_dtype_t dtype;
+  delta_shape_t shape;
+} bench_input_t;
+
+typedef struct bench_row {
+  const char *name;
+  delta_core_op_t op;
+  const void *attrs;
+  size_t attrs_bytes;
+  uint32_t input_count, output_count;
+  bench_input_t inputs[MOST_INPUTS];
+  double operations; // of one run; 0: not told
+} bench_row_t;
+
+#define SHAPE(...)                                                                 \
+  {                                                                                \
+    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
+  }
+#define REALS(...) \
+  { DELTA_DTYPE_FLOAT32, SHAPE(__VA_ARGS__) }
+#define ZEROS(dtype, ...) \
+  { DELTA_DTYPE_##dtype, SHAPE(__VA_ARGS__) }
+#define NODE(op, type, ...) DELTA_CORE_##op, &(const type){__VA_ARGS__}, sizeof(type)
+#define L(...) \
+  { __VA_ARGS__ }
+#define SQUARE(k, s, p)                         \
+  {                                             \
+    2, {k, k}, {s, s}, {1, 1}, {p, p}, { p, p } \
+  }
+#define IN(k)                    \
+  {                              \
+    DELTA_EXPR_INPUT, {k}, { 0 } \
+  }
+#define DO(op, ...)                       \
+  {                                       \
+    DELTA_EXPR_##op, {__VA_ARGS__}, { 0 } \
+  }
+#define UNARY(op, shape)                                                               \
+  NODE(POINTWISE, delta_pointwise_attrs_t, shape, {DELTA_DTYPE_FLOAT32},               \
+       {DELTA_DTYPE_FLOAT32, 1, 2, 1, {1}, (delta_expr_instr_t[]){IN(0), DO(op, 0)}}), \
+      1, 1
+#define ADD_BIAS                                                                                  \
+  NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(32, 64, 56, 56), {DELTA_DTYPE_FLOAT32},          \
+       {DELTA_DTYPE_FLOAT32, 2, 3, 1, {2}, (delta_expr_instr_t[]){IN(0), IN(1), DO(ADD, 0, 1)}}), \
+      2, 1
+#define SUM(shape, axes)                                                                     \
+  NODE(REDUCE, delta_reduce_attrs_t, shape, axes, {DELTA_REDUCE_SUM}, {DELTA_DTYPE_FLOAT32}, \
+       {DELTA_DTYPE_FLOAT32, 1, 1, 1, {0}, (delta_expr_instr_t[]){IN(0)}}),                  \
+      1, 1
+
+static const bench_row_t rows[] = {
+    {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
+    {"add bias 32x64x56x56", ADD_BIAS, {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
+    {"relu 6.4M", UNARY(RELU, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"exp 6.4M", UNARY(EXP, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"log 6.4M", UNARY(LOG, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"tanh 6.4M", UNARY(TANH, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"erf 6.4M", UNARY(ERF, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"sigmoid 6.4M", UNARY(SIGMOID, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"sqrt 6.4M", UNARY(SQRT, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"sum of channels 32x64x56x56", SUM(SHAPE(32, 64, 56, 56), 13), {REALS(32, 64, 56, 56)}, 0},
+    {"sum of rows 4096x1024", SUM(SHAPE(4096, 1024), 2), {REALS(4096, 1024)}, 0},
+    {"sum of columns 4096x1024", SUM(SHAPE(4096, 1024), 1), {REALS(4096, 1024)}, 0},
+    {"moments, channels 32x64x56x56", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 64, 56, 56)}, 0},
+    {"moments, channels 32x512x7x7", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 512, 7, 7)}, 0},
+    {"moments, rows 4096x768", NODE(MOMENTS, delta_moments_attrs_t, 2), 1, 2, {REALS(4096, 768)}, 0},
+    {"softmax 4096x1024", NODE(SOFTMAX, delta_softmax_attrs_t, 1, false), 1, 1, {REALS(4096, 1024)}, 0},
+    {"softmax gradient 4096x1024", NODE(SOFTMAX_GRAD, delta_softmax_attrs_t, 1, false), 2, 1, {REALS(4096, 1024), REALS(4096, 1024)}, 0},
+    {"cross entropy 1024x8192",
+     NODE(CROSS_ENTROPY, delta_class_loss_attrs_t, 1, 8192, false, 0),
+     2,
+     3,
+     {REALS(1024, 8192), ZEROS(INT64, 1024)},
+     0},
+    {"max pool 3x3/2 16x64x112x112",
+     NODE(MAX_POOL, delta_pool_attrs_t, SQUARE(3, 2, 1), L(56, 56), L(112, 112), false, DELTA_POOL_INDEX_WINDOW),
+     1,
+     2,
+     {REALS(16, 64, 112, 112)},
+     0},
+    {"max pool gradient",
+     NODE(MAX_POOL_GRAD, delta_pool_attrs_t, SQUARE(3, 2, 1), L(56, 56), L(112, 112), false, DELTA_POOL_INDEX_WINDOW),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), ZEROS(UINT8, 16, 64, 56, 56)},
+     0},
+    {"max pool 2x2/2 16x64x112x112",
+     NODE(MAX_POOL, delta_pool_attrs_t, SQUARE(2, 2, 0), L(56, 56), L(112, 112), false, DELTA_POOL_INDEX_WINDOW),
+     1,
+     2,
+     {REALS(16, 64, 112, 112)},
+     0},
+    {"average pool 2x2/2",
+     NODE(AVERAGE_POOL, delta_pool_attrs_t, SQUARE(2, 2, 0), L(56, 56), L(112, 112), false, DELTA_POOL_INDEX_WINDOW),
+     1,
+     1,
+     {REALS(16, 64, 112, 112)},
+     0},
+    {"average pool gradient",
+     NODE(AVERAGE_POOL_GRAD, delta_pool_attrs_t, SQUARE(2, 2, 0), L(56, 56), L(112, 112), false, DELTA_POOL_INDEX_WINDOW),
+     1,
+     1,
+     {REALS(16, 64, 56, 56)},
+     0},
+    {"dropout 4M",
+     NODE(DROPOUT, delta_dropout_attrs_t, 0.1, 1),
+     3,
+     2,
+     {REALS(4194304), {DELTA_DTYPE_INT64, {0, {0}}}, {DELTA_DTYPE_INT64, {0, {0}}}},
+     0},
+    {"transpose 2048x2048", NODE(TRANSPOSE, delta_transpose_attrs_t, {1, 0}), 1, 1, {REALS(2048, 2048)}, 0},
+    {"transpose heads 8x512x12x64", NODE(TRANSPOSE, delta_transpose_attrs_t, {0, 2, 1, 3}), 1, 1, {REALS(8, 512, 12, 64)}, 0},
+    {"channels last 16x64x112x112", NODE(TRANSPOSE, delta_transpose_attrs_t, {0, 2, 3, 1}), 1, 1, {REALS(16, 64, 112, 112)}, 0},
+    {"pad 16x64x112x112",
+     NODE(PAD, delta_pad_attrs_t, DELTA_PAD_CONSTANT, L(0, 0, 1, 1), L(0, 0, 1, 1), 0, SHAPE(16, 64, 112, 112)),
+     1,
+     1,
+     {REALS(16, 64, 112, 112)},
+     0},
+    {"gather 8x512 of 50000x768", NODE(GATHER, delta_gather_attrs_t, 0, 0, {0}), 2, 1, {REALS(50000, 768), ZEROS(INT64, 8, 512)}, 0},
+    {"gather gradient",
+     NODE(GATHER_GRAD, delta_gather_attrs_t, 0, 0, SHAPE(5000, 768)),
+     2,
+     1,
+     {ZEROS(INT64, 8, 512), REALS(8, 512, 768)},
+     0},
+    {"resize 2x linear 4x32x56x56",
+     NODE(RESIZE, delta_resize_attrs_t, DELTA_RESIZE_LINEAR, DELTA_RESIZE_HALF_PIXEL, .scales = {1, 1, 2, 2},
+          .data_shape = SHAPE(4, 32, 56, 56), .out_shape = SHAPE(4, 32, 112, 112)),
+     1,
+     1,
+     {REALS(4, 32, 56, 56)},
+     0},
+    {"matmul 1024x1024x1024", NODE(MATMUL, delta_matmul_attrs_t, false, false), 2, 1, {REALS(1024, 1024), REALS(1024, 1024)}, 2.147e9},
+    {"matmul, b transposed", NODE(MATMUL, delta_matmul_attrs_t, false, true), 2, 1, {REALS(1024, 1024), REALS(1024, 1024)}, 2.147e9},
+    {"matmul, a transposed", NODE(MATMUL, delta_matmul_attrs_t, true, false), 2, 1, {REALS(1024, 1024), REALS(1024, 1024)}, 2.147e9},
+    {"matmul 1x1024x4096", NODE(MATMUL, delta_matmul_attrs_t, false, false), 2, 1, {REALS(1, 1024), REALS(1024, 4096)}, 8.39e6},
+    {"attention scores 8x12x128x64",
+     NODE(MATMUL, delta_matmul_attrs_t, false, true),
+     2,
+     1,
+     {REALS(8, 12, 128, 64), REALS(8, 12, 128, 64)},
+     2.01e8},
+    {"attention values", NODE(MATMUL, delta_matmul_attrs_t, false, false), 2, 1, {REALS(8, 12, 128, 128), REALS(8, 12, 128, 64)}, 2.01e8},
+    {"attention keys' gradient",
+     NODE(MATMUL, delta_matmul_attrs_t, true, false),
+     2,
+     1,
+     {REALS(8, 12, 128, 128), REALS(8, 12, 128, 64)},
+     2.01e8},
+    {"batches broadcast 8x1 and 12",
+     NODE(MATMUL, delta_matmul_attrs_t, false, false),
+     2,
+     1,
+     {REALS(8, 1, 128, 64), REALS(12, 64, 128)},
+     2.01e8},
+    {"one a, 96 b", NODE(MATMUL, delta_matmul_attrs_t, false, false), 2, 1, {REALS(128, 64), REALS(96, 64, 128)}, 2.01e8},
+    {"96 a transposed, one b", NODE(MATMUL, delta_matmul_attrs_t, true, false), 2, 1, {REALS(96, 64, 128), REALS(64, 128)}, 2.01e8},
+    {"conv 3x3 16x64x56x56",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), REALS(64, 64, 3, 3)},
+     3.7e9},
+    {"conv 3x3 by data",
+     NODE(CONV_DATA, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), REALS(64, 64, 3, 3)},
+     3.7e9},
+    {"conv 3x3 by weight",
+     NODE(CONV_WEIGHT, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), REALS(16, 64, 56, 56)},
+     3.7e9},
+    {"conv 1x1 16x256>64x56x56",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(1, 1, 0), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 256, 56, 56), REALS(64, 256, 1, 1)},
+     1.64e9},
+    {"conv 1x1 16x64>256x56x56",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(1, 1, 0), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), REALS(256, 64, 1, 1)},
+     1.64e9},
+    {"conv 1x1 by data",
+     NODE(CONV_DATA, delta_conv_attrs_t, SQUARE(1, 1, 0), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 64, 56, 56), REALS(64, 256, 1, 1)},
+     1.64e9},
+    {"conv 1x1 by weight",
+     NODE(CONV_WEIGHT, delta_conv_attrs_t, SQUARE(1, 1, 0), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 256, 56, 56), REALS(16, 64, 56, 56)},
+     1.64e9},
+    {"conv 1x1/2 16x256>512x56x56",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(1, 2, 0), 1, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 256, 56, 56), REALS(512, 256, 1, 1)},
+     3.29e9},
+    {"conv 3x3 16x512x7x7",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(7, 7)),
+     2,
+     1,
+     {REALS(16, 512, 7, 7), REALS(512, 512, 3, 3)},
+     3.7e9},
+    {"conv 3x3 16x512x7x7 by weight",
+     NODE(CONV_WEIGHT, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(7, 7)),
+     2,
+     1,
+     {REALS(16, 512, 7, 7), REALS(16, 512, 7, 7)},
+     3.7e9},
+    {"conv 5x5 128x1>6x28x28",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(5, 1, 2), 1, L(28, 28)),
+     2,
+     1,
+     {REALS(128, 1, 28, 28), REALS(6, 1, 5, 5)},
+     3e7},
+    {"conv 5x5 by weight",
+     NODE(CONV_WEIGHT, delta_conv_attrs_t, SQUARE(5, 1, 2), 1, L(28, 28)),
+     2,
+     1,
+     {REALS(128, 1, 28, 28), REALS(128, 6, 28, 28)},
+     3e7},
+    {"conv 7x7/2 16x3>64x224x224",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(7, 2, 3), 1, L(224, 224)),
+     2,
+     1,
+     {REALS(16, 3, 224, 224), REALS(64, 3, 7, 7)},
+     3.78e9},
+    {"depthwise 3x3 16x128x56x56",
+     NODE(CONV, delta_conv_attrs_t, SQUARE(3, 1, 1), 128, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 128, 56, 56), REALS(128, 1, 3, 3)},
+     1.16e8},
+    {"depthwise by data",
+     NODE(CONV_DATA, delta_conv_attrs_t, SQUARE(3, 1, 1), 128, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 128, 56, 56), REALS(128, 1, 3, 3)},
+     1.16e8},
+    {"depthwise by weight",
+     NODE(CONV_WEIGHT, delta_conv_attrs_t, SQUARE(3, 1, 1), 128, L(56, 56)),
+     2,
+     1,
+     {REALS(16, 128, 56, 56), REALS(16, 128, 56, 56)},
+     1.16e8},
+};
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void *make_buffer(size_t size_bytes) {
+  void *buffer = aligned_alloc(ALIGNMENT_BYTES, (size_bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES);
+  if (!buffer) abort();
+  memset(buffer, 0, size_bytes);
+  return buffer;
+}
+
+static double copy_seconds(size_t size_bytes) {
+  char *from = make_buffer(size_bytes), *to = make_buffer(size_bytes);
+  double least = 1e9;
+  for (int run = 0; run < RUNS; ++run) {
+    double start = seconds_now();
+    memcpy(to, from, size_bytes);
+    __asm__ volatile("" : : "r"(to) : "memory");
+    double seconds = seconds_now() - start;
+    least = seconds < least ? seconds : least;
+  }
+  free(from);
+  free(to);
+  return least;
+}
+
+typedef struct bench_buffers {
+  void *inputs[MOST_INPUTS], *outputs[MOST_OUTPUTS];
+  size_t total_bytes;
+} bench_buffers_t;
+
+static bench_buffers_t make_buffers(const delta_graph_t *graph, const delta_node_t *node) {
+  bench_buffers_t buffers = {0};
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    const delta_tensor_t *tensor = delta_node_input(graph, node, k);
+    buffers.inputs[k] = make_buffer(delta_tensor_bytes(tensor));
+    buffers.total_bytes += delta_tensor_bytes(tensor);
+    if (tensor->dtype != DELTA_DTYPE_FLOAT32) continue;
+    for (int64_t i = 0; i < delta_shape_count(&tensor->shape); ++i) ((float *)buffers.inputs[k])[i] = (float)((i * 7919) % 1021) / 512 - 1;
+  }
+  for (uint32_t k = 0; k < node->output_count; ++k) {
+    buffers.outputs[k] = make_buffer(delta_tensor_bytes(delta_node_output(graph, node, k)));
+    buffers.total_bytes += delta_tensor_bytes(delta_node_output(graph, node, k));
+  }
+  return buffers;
+}
+
+static void free_buffers(bench_buffers_t *buffers) {
+  for (int k = 0; k < MOST_INPUTS; ++k) free(buffers->inputs[k]);
+  for (int k = 0; k < MOST_OUTPUTS; ++k) free(buffers->outputs[k]);
+}
+
+static delta_status_t time_kernel(delta_device_t *device, const delta_graph_t *graph, uint32_t rank, const delta_kernel_offer_t *offer,
+                                  const bench_buffers_t *buffers, double *out_seconds) {
+  delta_kernel_t *kernel = NULL;
+  void *workspace = make_buffer(offer->workspace_bytes);
+  delta_status_t status = device->driver->kernel_prepare(device, graph, (delta_node_id_t){0}, rank, &kernel);
+  const delta_kernel_buffers_t launch = {(const void *const *)buffers->inputs, buffers->outputs, workspace};
+  *out_seconds = 1e9;
+  for (int run = 0; !status && run < RUNS; ++run) {
+    double start = seconds_now();
+    status = device->driver->launch(device, DELTA_LANE_COMPUTE, kernel, &launch);
+    double seconds = seconds_now() - start;
+    if (seconds < *out_seconds) *out_seconds = seconds;
+  }
+  device->driver->kernel_destroy(kernel);
+  free(workspace);
+  return status;
+}
+
+static void print_time(const bench_row_t *row, const delta_kernel_offer_t *offer, double seconds, size_t total_bytes) {
+  double copied = copy_seconds(total_bytes / 2);
+  printf("%-32s %-10s %9.3f ms %7.2f GB/s %6.2f of a copy", row->name, offer->name, 1e3 * seconds, (double)total_bytes / seconds / 1e9,
+         copied / seconds);
+  if (row->operations > 0) printf(" %8.1f GFLOP/s", row->operations / seconds / 1e9);
+  printf(" workspace %zu\n", offer->workspace_bytes);
+}
+
+static delta_status_t build_graph(const bench_row_t *row, delta_graph_t *graph) {
+  static const char *const names[MOST_INPUTS] = {"a", "b", "c", "d"};
+  delta_tensor_id_t inputs[MOST_INPUTS], outputs[MOST_OUTPUTS] = {DELTA_TENSOR_NONE, DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};
+  for (uint32_t k = 0; k < row->input_count; ++k)
+    DELTA_RETURN_IF_ERROR(delta_graph_add_input(graph, names[k], row->inputs[k].dtype, &row->inputs[k].shape, &inputs[k]));
+  delta_emit_t emit;
+  delta_emit_init(&emit, graph);
+  emit.name = row->name;
+  delta_emit_node(&emit, row->op, row->attrs, row->attrs_bytes, inputs, row->input_count, outputs, row->output_count, UINT64_MAX);
+  return delta_emit_finish(&emit);
+}
+
+static delta_status_t run_row(delta_device_t *device, const bench_row_t *row) {
+  delta_graph_t *graph = NULL;
+  bench_buffers_t buffers = {0};
+  delta_status_t status = delta_graph_create(delta_allocator_system(), &graph);
+  if (status) return status;
+  DELTA_GOTO_IF_ERROR(status, build_graph(row, graph), cleanup);
+  buffers = make_buffers(graph, &graph->nodes.items[0]);
+  for (uint32_t rank = 0;; ++rank) {
+    delta_kernel_offer_t offer;
+    bool exists;
+    double seconds;
+    DELTA_GOTO_IF_ERROR(status, device->driver->kernel_query(device, graph, (delta_node_id_t){0}, rank, &offer, &exists), cleanup);
+    if (!exists || strcmp(offer.name, "reference") == 0) break;
+    if (offer.refusal) {
+      printf("%-32s %-10s refuses: %s\n", row->name, offer.name, offer.refusal);
+      continue;
+    }
+    DELTA_GOTO_IF_ERROR(status, time_kernel(device, graph, rank, &offer, &buffers, &seconds), cleanup);
+    print_time(row, &offer, seconds, buffers.total_bytes);
+  }
+cleanup:
+  free_buffers(&buffers);
+  delta_graph_free(graph);
+  return status;
+}
+
+int main(int count, char **arguments) {
+  const delta_device_options_t options = {.threads = count > 1 ? atoi(arguments[1]) : 0};
+  delta_device_t *device = NULL;
+  delta_status_t status = delta_device_open("cpu", &options, delta_allocator_system(), &device);
+  for (size_t i = 0; !status && i < sizeof rows / sizeof *rows; ++i) {
+    if (count > 2 && !strstr(rows[i].name, arguments[2])) continue;
+    status = delta_status_annotate(run_row(device, &rows[i]), "%s", rows[i].name);
+  }
+  if (status) fprintf(stderr, "%s\n", delta_status_message(status));
+  delta_device_close(device);
+  int code = status ? 1 : 0;
+  delta_status_free(status);
+  return code;
+}
