@@ -46,8 +46,14 @@ static delta_status_t index_tensors(delta_expansion_t *expansion) {
   size_t next = 0;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     while (next < decisions->count && decisions->items[next].tensor < t) ++next;
-    expansion->residences[t] =
-        (delta_residence_t){.buffer = DELTA_PROBLEM_NONE, .producer = DELTA_PROBLEM_NONE, .decision = (uint32_t)next};
+    const delta_problem_tensor_t *tensor = &problem->tensors[t];
+    expansion->residences[t] = (delta_residence_t){
+        .buffer = DELTA_PROBLEM_NONE,
+        .producer = DELTA_PROBLEM_NONE,
+        .decision = (uint32_t)next,
+        .is_on_host = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_BELOW),
+        .host_offset_bytes = tensor->home_offset_bytes,
+    };
   }
   for (uint32_t s = 0; s < problem->step_count; ++s) {
     const delta_problem_step_t *step = &problem->steps[s];
@@ -81,7 +87,8 @@ static delta_status_t enter_gap(delta_expansion_t *expansion, uint32_t tensor) {
 }
 
 static delta_status_t begin_tensor(delta_expansion_t *expansion, uint32_t tensor) {
-  const bool is_early = !expansion->decisions->late_offload && is_copied_first(expansion, tensor);
+  const bool goes_home = expansion->problem->tensors[tensor].becomes_state != DELTA_PROBLEM_NONE;
+  const bool is_early = goes_home || (!expansion->decisions->late_offload && is_copied_first(expansion, tensor));
   if (is_early) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, tensor));
   return enter_gap(expansion, tensor);
 }
@@ -145,6 +152,7 @@ static delta_status_t keep_outputs(delta_expansion_t *expansion) {
 
 static delta_status_t expand_all(delta_expansion_t *expansion) {
   delta_schedule_t *schedule = expansion->schedule;
+  schedule->host_bytes = expansion->problem->home_bytes;
   DELTA_RETURN_IF_ERROR(index_tensors(expansion));
   DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->steps, expansion->problem->step_count));
   DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->buffers, expansion->problem->tensor_count));

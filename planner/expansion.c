@@ -57,10 +57,9 @@ static delta_status_t write_outputs(delta_expansion_t *expansion, const delta_pr
     const uint32_t tensor = problem_step->outputs[k];
     delta_residence_t *residence = &expansion->residences[tensor];
     outputs[k] = DELTA_PROBLEM_NONE;
-    if (delta_problem_tensor_is_state(&expansion->problem->tensors[tensor])) {
-      expansion->is_overwritten[expansion->problem->tensors[tensor].becomes_state] = true;
-      continue;
-    }
+    const uint32_t state = expansion->problem->tensors[tensor].becomes_state;
+    if (state != DELTA_PROBLEM_NONE) expansion->is_overwritten[state] = true;
+    if (delta_problem_tensor_is_state(&expansion->problem->tensors[tensor])) continue;
     DELTA_RETURN_IF_ERROR(add_tensor_buffer(expansion, tensor, &outputs[k]));
     // An output that exists already is made a second time only because its step makes it: those bytes end here.
     if (residence->buffer == DELTA_PROBLEM_NONE) residence->buffer = outputs[k];
@@ -91,7 +90,13 @@ delta_status_t delta_expansion_swap_out(delta_expansion_t *expansion, uint32_t t
   DELTA_RETURN_IF_ERROR(add_step(expansion, DELTA_STEP_SWAP_OUT, DELTA_LANE_OFFLOAD, 1, 0, &step));
   step->inputs[0] = residence->buffer;
   use_buffer(expansion, residence->buffer);
-  residence->host_offset_bytes = take_host_bytes(expansion->schedule, size_bytes);
+  const uint32_t state = expansion->problem->tensors[tensor].becomes_state;
+  if (state == DELTA_PROBLEM_NONE) {
+    residence->host_offset_bytes = take_host_bytes(expansion->schedule, size_bytes);
+  } else {
+    residence->host_offset_bytes = expansion->problem->tensors[state].home_offset_bytes;
+    expansion->residences[state].is_on_host = false; // the old value is gone there
+  }
   step->host_offset_bytes = residence->host_offset_bytes;
   residence->is_on_host = true;
   expansion->schedule->swapped_bytes += size_bytes;

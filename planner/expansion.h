@@ -41,7 +41,7 @@ typedef struct delta_expansion {
 delta_action_t delta_expansion_action(const delta_expansion_t *expansion, uint32_t tensor);
 // Writes a run of a problem step whose inputs are all there. Outputs get buffers; those that are not resident become so.
 DELTA_MUST_USE delta_status_t delta_expansion_run(delta_expansion_t *expansion, uint32_t problem_step);
-// Copies a resident tensor below unless a copy is there.
+// Copies a resident tensor below unless a copy is there; a state's new value goes to the state's home.
 DELTA_MUST_USE delta_status_t delta_expansion_swap_out(delta_expansion_t *expansion, uint32_t tensor);
 // Brings a tensor's copy back into a new buffer.
 DELTA_MUST_USE delta_status_t delta_expansion_swap_in(delta_expansion_t *expansion, uint32_t tensor);

@@ -23,6 +23,7 @@ static pair_choice_t find_pair(const delta_expansion_t *expansion, uint32_t s, c
     const delta_inplace_pair_t *pair = &problem_step->inplace[k];
     const uint32_t input = find_buffer(problem_step->inputs, step->inputs, step->input_count, pair->input);
     const uint32_t output = find_buffer(problem_step->outputs, step->outputs, step->output_count, pair->output);
+    if (input == DELTA_PROBLEM_NONE || output == DELTA_PROBLEM_NONE) continue; // a state and its new value, in the state area
     const bool is_free = buffers[input].last_step == s && !is_taken[input] && buffers[output].inplace_of == DELTA_PROBLEM_NONE;
     if (is_free && buffers[input].size_bytes > best.size_bytes) best = (pair_choice_t){input, output, buffers[input].size_bytes};
   }

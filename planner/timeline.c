@@ -37,6 +37,8 @@ static void walk_steps(delta_timeline_t *timeline) {
   for (uint32_t p = 0; p < problem->step_count; ++p) timeline->base_step[p] = DELTA_PROBLEM_NONE;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     timeline->copied_by[t] = timeline->producer[t] = timeline->written_by[t] = DELTA_PROBLEM_NONE;
+    const uint32_t flags = problem->tensors[t].flags;
+    if ((flags & DELTA_TENSOR_STATE) && (flags & DELTA_TENSOR_BELOW)) timeline->copied_by[t] = 0;
   }
   for (uint32_t s = 0; s < schedule->step_count; ++s) {
     const delta_schedule_step_t *step = &schedule->steps[s];

@@ -16,7 +16,7 @@ typedef struct delta_timeline {
   uint32_t *readers;       // base steps that read it, in order
   uint32_t *buffer_starts; // by tensor: first entry in `buffers`; one more at the end
   uint32_t *buffers;       // of it, in order
-  uint32_t *copied_by;     // by tensor: the step that copies it below, or DELTA_PROBLEM_NONE
+  uint32_t *copied_by;     // by tensor: the step that copies it below, or DELTA_PROBLEM_NONE; 0 for a state that has its home there
   uint32_t *producer;      // by tensor: problem step, or DELTA_PROBLEM_NONE
   uint32_t *written_by;    // by state tensor: the step that writes its new value, or DELTA_PROBLEM_NONE
 } delta_timeline_t;

@@ -1,5 +1,7 @@
 // Waits: what a step needs of other lanes, less what it knows anyway. A lane runs in order and a step waits for earlier steps only, so for each step it is
 // enough to know, for each lane, the last step that has certainly ended when it starts; a wait adds what its step knew.
+#include <stdlib.h>
+
 #include "planner/planner.h"
 #include "plans/occupancy.h"
 
@@ -14,7 +16,9 @@ typedef struct wait_builder {
   lane_marks_t *ended;    // by step: what has ended when it starts
   lane_marks_t *users;    // by buffer: last steps that write or read it
   uint32_t *writer;       // by buffer: the step that writes it, or NONE
-  uint32_t *copied_by;    // by tensor: the last step that copied it below, or NONE
+  uint64_t *slots;        // sorted: where slots of the tier below begin, each once
+  uint32_t slot_count;
+  lane_marks_t *slot_users; // by slot: last steps that copied to or from it
   delta_occupancy_t occupancy;
   uint32_t *sorted; // buffers by first step
   uint32_t next;    // the first of `sorted` that has not come
@@ -50,18 +54,50 @@ static void note_users(wait_builder_t *builder) {
 static delta_status_t allocate_tables(wait_builder_t *builder) {
   const delta_schedule_t *schedule = builder->schedule;
   delta_region_t *scratch = &builder->scratch;
-  uint32_t tensor_count = 0;
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const uint32_t tensor = schedule->buffers[b].tensor;
-    if (tensor != DELTA_PROBLEM_NONE && tensor >= tensor_count) tensor_count = tensor + 1;
-  }
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &builder->ended));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->buffer_count, &builder->users));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->buffer_count, &builder->writer));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, tensor_count, &builder->copied_by));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &builder->slots));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &builder->slot_users));
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) builder->writer[b] = DELTA_PROBLEM_NONE;
-  for (uint32_t t = 0; t < tensor_count; ++t) builder->copied_by[t] = DELTA_PROBLEM_NONE;
   return DELTA_OK;
+}
+
+// ---- Slots: those of a schedule are the same or do not touch
+
+static int compare_slots(const void *left, const void *right) {
+  const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+  return a < b ? -1 : a > b;
+}
+
+static void list_slots(wait_builder_t *builder) {
+  uint32_t count = 0;
+  for (uint32_t s = 0; s < builder->schedule->step_count; ++s) {
+    const delta_schedule_step_t *step = &builder->schedule->steps[s];
+    if (step->kind != DELTA_STEP_RUN) builder->slots[count++] = step->host_offset_bytes;
+  }
+  qsort(builder->slots, count, sizeof *builder->slots, compare_slots);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (i == 0 || builder->slots[i] != builder->slots[i - 1]) builder->slots[builder->slot_count++] = builder->slots[i];
+  }
+}
+
+static lane_marks_t *slot_users(const wait_builder_t *builder, const delta_schedule_step_t *step) {
+  const uint64_t offset_bytes = step->host_offset_bytes;
+  const uint64_t *slot = bsearch(&offset_bytes, builder->slots, builder->slot_count, sizeof *slot, compare_slots);
+  return &builder->slot_users[slot - builder->slots];
+}
+
+// A copy back waits for the copy below; a copy below waits for all that its slot was used for before.
+static void need_slot(wait_builder_t *builder, uint32_t s) {
+  const delta_schedule_step_t *step = &builder->schedule->steps[s];
+  lane_marks_t *users = slot_users(builder, step);
+  if (step->kind == DELTA_STEP_SWAP_OUT) {
+    join_marks(&builder->needed, users);
+  } else {
+    raise_mark(&builder->needed, DELTA_LANE_OFFLOAD, users->last[DELTA_LANE_OFFLOAD]);
+  }
+  raise_mark(users, step->lane, s + 1);
 }
 
 // ---- Bytes
@@ -120,8 +156,7 @@ static void need_data(wait_builder_t *builder, uint32_t s) {
   for (uint32_t k = 0; k < step->input_count; ++k) {
     if (step->inputs[k] != DELTA_PROBLEM_NONE) need_step(builder, builder->writer[step->inputs[k]]);
   }
-  if (step->kind == DELTA_STEP_SWAP_IN) need_step(builder, builder->copied_by[builder->schedule->buffers[step->outputs[0]].tensor]);
-  if (step->kind == DELTA_STEP_SWAP_OUT) builder->copied_by[builder->schedule->buffers[step->inputs[0]].tensor] = s;
+  if (step->kind != DELTA_STEP_RUN) need_slot(builder, s);
 }
 
 // ---- Waits
@@ -151,6 +186,7 @@ static delta_status_t set_waits(wait_builder_t *builder, delta_wait_rule_t rule)
   lane_marks_t last_of_lane = {0};
   DELTA_RETURN_IF_ERROR(allocate_tables(builder));
   note_users(builder);
+  list_slots(builder);
   if (rule != DELTA_WAIT_FOR_DATA) DELTA_RETURN_IF_ERROR(prepare_bytes(builder));
   for (uint32_t s = 0; s < schedule->step_count; ++s) {
     const delta_lane_t lane = schedule->steps[s].lane;

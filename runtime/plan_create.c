@@ -303,6 +303,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
+    out_summary->batch = maker.parts[0].batch; // also when no program has been planned
   }
   if (status) goto cleanup;
   // The log sink belongs to the caller and not to the plan.

@@ -74,6 +74,7 @@ Test(planner_actions, schedules_of_random_decisions_are_valid) {
     int valid = 0, tried = 0;
     for (uint64_t seed = 0; seed < 1500; ++seed, ++tried) {
       delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 40));
+      if (seed % 2) delta_test_move_states_below(problem, seed);
       make_decisions(problem, seed, mixes[m].actions, &decisions);
       delta_schedule_t *schedule = NULL;
       delta_status_t status = expand(problem, seed, &decisions.list, &schedule);
@@ -99,6 +100,7 @@ Test(planner_actions, every_wait_is_needed) {
   size_t waits = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 30));
+    if (seed % 2) delta_test_move_states_below(problem, seed);
     make_decisions(problem, seed, KEEP | SWAP, &decisions);
     delta_schedule_t *schedule = NULL;
     delta_test_must(expand(problem, seed, &decisions.list, &schedule));
