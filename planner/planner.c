@@ -20,6 +20,8 @@ static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
     [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES},
 };
 
+bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
+
 struct delta_planner {
   const delta_problem_t *problem;
   delta_planner_options_t options;

@@ -34,6 +34,8 @@ typedef struct delta_policy_info {
   const char *help;
 } delta_policy_info_t;
 const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
+// Whether the policy lets tensors go until a hard budget is kept: states may then lie below, too.
+bool delta_policy_keeps_budgets(delta_policy_t policy);
 // INVALID_ARGUMENT lists the names that are available.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 

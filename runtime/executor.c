@@ -76,7 +76,7 @@ static void *state_address(const delta_executor_t *executor, uint32_t tensor) {
 }
 
 static bool is_in_state_area(const delta_problem_t *problem, uint32_t tensor) {
-  return (problem->tensors[tensor].flags & DELTA_TENSOR_STATE) || problem->tensors[tensor].becomes_state != DELTA_PROBLEM_NONE;
+  return delta_problem_tensor_is_state(&problem->tensors[tensor]);
 }
 
 // The address of graph tensor `id` at a step whose buffers for problem tensors `tensors` are `buffers`.

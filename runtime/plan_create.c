@@ -20,6 +20,9 @@ typedef struct delta_plan_maker {
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
+  uint32_t *movable; // states that may lie below, in the order in which they go there
+  uint32_t movable_count, below_count;
+  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
 } delta_plan_maker_t;
 
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
@@ -56,31 +59,52 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static uint64_t state_area_bytes(const delta_plan_t *plan) {
-  uint64_t end = 0;
-  for (uint32_t i = 0; i < plan->state_count; ++i) {
-    uint64_t state_end = plan->states[i].offset_bytes + plan->states[i].size_bytes;
-    if (state_end > end) end = state_end;
-  }
-  return end;
-}
-
 static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
   return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
 }
 
-// What does not depend on the budget: planners, and the least budget that holds every program.
-static delta_status_t prepare_planners(delta_plan_maker_t *maker) {
-  delta_plan_totals_t *totals = &maker->plan->totals;
-  totals->state_bytes = state_area_bytes(maker->plan);
+// What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
+static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
   uint64_t minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    maker->planners[i] = NULL;
+    DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
     DELTA_RETURN_IF_ERROR(
         delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
-  totals->minimum_budget_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
+  *out_minimum_bytes = round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  return DELTA_OK;
+}
+
+// Prepares with the first `count` of the states that may lie below.
+static delta_status_t prepare_with_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  bool *is_below = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, maker->plan->state_count, &is_below));
+  for (uint32_t i = 0; i < count; ++i) is_below[maker->movable[i]] = true;
+  delta_plan_set_homes(maker->plan, is_below);
+  delta_release(maker->allocator, is_below);
+  maker->below_count = count;
+  return prepare_planners(maker, out_minimum_bytes);
+}
+
+// Orders states that may lie below: those that fill at least a block there, optimizer states before others, large ones before small ones.
+static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b) {
+  const bool a_moment = a->kind == DELTA_STATE_MOMENT, b_moment = b->kind == DELTA_STATE_MOMENT;
+  return a_moment != b_moment ? a_moment : a->size_bytes > b->size_bytes;
+}
+
+static delta_status_t list_movable(delta_plan_maker_t *maker) {
+  const delta_plan_t *plan = maker->plan;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
+    uint32_t at = maker->movable_count++;
+    for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
+    maker->movable[at] = i;
+  }
   return DELTA_OK;
 }
 
@@ -145,7 +169,9 @@ static void count_memory(delta_plan_maker_t *maker) {
   const delta_schedule_t *schedule = plan->programs[0].schedule;
   uint64_t *memory = maker->plan->totals.memory_bytes;
   uint64_t counted_bytes = 0;
-  for (uint32_t i = 0; i < plan->state_count; ++i) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (!plan->states[i].is_below) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+  }
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
     const delta_buffer_t *buffer = &schedule->buffers[i];
     if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
@@ -214,6 +240,38 @@ static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
   return delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
                               maker->device->granule_bytes, &totals->budget_bytes);
+}
+
+// The least budget: that with all states in the arena, or that with all below that may be.
+static delta_status_t find_minimum(delta_plan_maker_t *maker) {
+  uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
+  *minimum_bytes = maker->resident_minimum_bytes;
+  if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(list_movable(maker));
+  if (maker->movable_count == 0) return DELTA_OK;
+  uint64_t below_bytes;
+  DELTA_RETURN_IF_ERROR(prepare_with_below(maker, maker->movable_count, &below_bytes));
+  if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
+  return DELTA_OK;
+}
+
+// As few states below as the budget allows, found by halving: with all of them it is known to do when any number does.
+static delta_status_t choose_homes(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  uint32_t least = 0, most = maker->movable_count;
+  uint64_t minimum_bytes;
+  const bool all_resident = totals->budget_bytes >= maker->resident_minimum_bytes || totals->minimum_budget_bytes == maker->resident_minimum_bytes;
+  if (all_resident) most = 0;
+  while (least < most && totals->budget_bytes >= totals->minimum_budget_bytes) {
+    const uint32_t middle = least + (most - least) / 2;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, middle, &minimum_bytes));
+    if (minimum_bytes <= totals->budget_bytes) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  return maker->below_count == most ? DELTA_OK : prepare_with_below(maker, most, &minimum_bytes);
 }
 
 // Names everything the bits of a run depend on.
@@ -294,10 +352,12 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
   log_facts(&maker);
-  DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker, &maker.resident_minimum_bytes), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, find_minimum(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, choose_homes(&maker), cleanup);
   status = plan_programs(&maker);
   if (!status) count_memory(&maker);
   maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;

@@ -109,6 +109,7 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
     status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");
     goto cleanup;
   }
+  DELTA_GOTO_IF_ERROR(status, delta_plan_apply_homes(session->plan, program->parts.problem), cleanup);
   if (planned) {
     DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
   } else {

@@ -56,20 +56,24 @@ static bool has_no_label(const delta_session_t *session, const delta_live_progra
 }
 
 // The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is.
-static const char *find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what) {
+static delta_status_t find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what,
+                                      const char **out_name) {
   const delta_graph_t *graph = program->parts.graph;
   *out_what = "input";
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
-    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return tensor->name;
+    *out_name = tensor->name;
+    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
   }
   *out_what = "state";
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
-    const delta_plan_state_t *state = &session->plan->states[i];
-    const void *address = session->device->driver->arena_address(session->arena, state->offset_bytes);
-    if (delta_has_bad_value(address, state->dtype, &state->shape)) return state->name;
+    bool is_bad = false;
+    DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, i, &is_bad));
+    *out_name = session->plan->states[i].name;
+    if (is_bad) return DELTA_OK;
   }
-  return NULL;
+  *out_name = NULL;
+  return DELTA_OK;
 }
 
 // What a step that stopped left behind, for messages.
@@ -97,7 +101,8 @@ static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_prog
         "check the labels or use a larger --batch",
         (long long)session->build.ignore_index, describe_states(stopped));
   }
-  const char *what = NULL, *source = find_bad_source(session, program, &what);
+  const char *what = NULL, *source = NULL;
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, &what, &source));
   if (source) return not_finite(what, source, stopped);
   delta_run_result_t found = {0};
   const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
