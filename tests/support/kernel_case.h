@@ -36,6 +36,9 @@ typedef struct delta_kernel_case {
   const char *error; // a run fails, and its message has this text
 } delta_kernel_case_t;
 
+// Called before (true) and after (false) each launch of a kernel, which was launched `earlier` times before on the same device. NULL: nothing is.
+extern void (*delta_kernel_case_observer)(bool begins, const char *kernel_name, int earlier);
+
 // False, with a reason, when anything is not as it should be.
 bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[DELTA_KERNEL_CASE_REASON_BYTES]);
 
