@@ -79,15 +79,26 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
   return delta_executor_create(&options, session->allocator, &program->executor);
 }
 
+// The first planned program of a kind: other batches lie in its layouts.
+static const delta_plan_program_t *find_kind(const delta_plan_t *plan, delta_program_kind_t kind) {
+  for (uint32_t i = 0; i < plan->program_count; ++i) {
+    if (plan->programs[i].kind == kind) return &plan->programs[i];
+  }
+  return NULL;
+}
+
 static delta_status_t make_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
                                    delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
   delta_status_t status = DELTA_OK;
   int64_t batch = kind == DELTA_PROGRAM_APPLY ? session->build.import.batch : rows;
+  const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
+  const delta_program_choice_t choice = {
+      .layouts = {.is_given = model != NULL, .layouts = model ? model->layouts : NULL, .count = model ? model->layout_count : 0}};
   DELTA_GOTO_IF_ERROR(
       status,
-      delta_program_build(session->model, &session->build, kind, batch, session->device, false, session->allocator, &program->parts),
+      delta_program_build(session->model, &session->build, kind, batch, session->device, &choice, session->allocator, &program->parts),
       cleanup);
   status = delta_plan_check_states(session->plan, program->parts.graph);
   if (status) {
