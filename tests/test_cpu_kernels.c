@@ -240,6 +240,35 @@ Test(cpu_kernels, max_pooling) {
   CHECK_KERNEL_CASES(rows);
 }
 
+// Physical shapes stand in the operands.
+Test(cpu_kernels, pooling_layouts) {
+#define POOL(op, window_, out, data, lies) \
+  NODE(op, delta_pool_attrs_t, .window = window_, .out_spatial = out, .data_spatial = data, .layout = DELTA_LAYOUT_##lies)
+  const delta_kernel_case_t rows[] = {
+      {"max, channels last", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 2, .inputs = {REALS(2, 30, 29, 20)}},
+      {"max, blocked", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), BLOCKED_8), 1, 2, .inputs = {REALS(2, 3, 30, 29, 8)}},
+      {"max, many channels", POOL(MAX_POOL, SQUARE(2, 2, 0), L(3, 3), L(6, 6), CHANNELS_LAST), 1, 2, .inputs = {REALS(1, 6, 6, 1100)}},
+      {"max, no index", POOL(MAX_POOL, SQUARE(2, 2, 0), L(3, 40), L(6, 80), BLOCKED_16), 1, 1, .inputs = {REALS(2, 2, 6, 80, 16)}},
+      {"max, special values", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), BLOCKED_8), 1, 2,
+       .inputs = {SPECIALS(2, 1, 30, 29, 8)}},
+      {"max, one dimension", POOL(MAX_POOL, WINDOW1(3, 2, 1, 1, 1), L(20), L(40), CHANNELS_LAST), 1, 2, .inputs = {REALS(2, 40, 5)}},
+      {"max, three dimensions", POOL(MAX_POOL, WINDOW3(2, 2, 2, 2, 1, 0), L(2, 3, 4), L(4, 6, 8), BLOCKED_8), 1, 2,
+       .inputs = {REALS(2, 2, 4, 6, 8, 8)}},
+      {"max gradient, channels last", POOL(MAX_POOL_GRAD, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 15, 15, 20), OF(U8, COUNTING, 9, 2, 15, 15, 20)}},
+      {"max gradient, blocked", POOL(MAX_POOL_GRAD, SQUARE(2, 2, 0), L(15, 14), L(30, 29), BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 2, 15, 14, 16), OF(U8, COUNTING, 4, 2, 2, 15, 14, 16)}},
+      {"average, channels last", POOL(AVERAGE_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 1,
+       .inputs = {REALS(2, 30, 29, 20)}},
+      {"average, blocked", POOL(AVERAGE_POOL, SQUARE(3, 1, 1), L(30, 29), L(30, 29), BLOCKED_8), 1, 1, .inputs = {REALS(2, 3, 30, 29, 8)}},
+      {"average gradient, channels last", POOL(AVERAGE_POOL_GRAD, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 1,
+       .inputs = {REALS(2, 15, 15, 20)}},
+      {"average gradient, blocked", POOL(AVERAGE_POOL_GRAD, SQUARE(2, 2, 0), L(15, 14), L(30, 28), BLOCKED_16), 1, 1,
+       .inputs = {REALS(2, 2, 15, 14, 16)}},
+  };
+  CHECK_KERNEL_CASES(rows);
+}
+
 Test(cpu_kernels, average_pooling) {
 #define AVERAGE(window_, out, data, pad) \
   NODE(AVERAGE_POOL, delta_pool_attrs_t, .window = window_, .out_spatial = out, .data_spatial = data, .count_include_pad = pad), 1, 1
