@@ -57,7 +57,7 @@ struct delta_plan {
   const char *model_file; // file name without folder: looked for beside the plan
   char model_sha256[65];
   const char *policy;
-  delta_build_options_t build; // strings owned; `import.batch` is the planned batch; log is empty
+  delta_build_options_t build; // strings owned; `import.batch` is --batch, or 0; log is empty
   uint32_t levers;             // those of build.import
   double learning_rate;        // the default rate of a run
   int64_t accumulate;          // micro-steps per update; 1: plain training
@@ -77,6 +77,8 @@ DELTA_MUST_USE delta_status_t delta_plan_to_json(const delta_plan_t *plan, delta
 DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
                                                    delta_plan_t **out_plan);
 
+// Samples of a full batch: the rows of the first program. (build.import.batch is 0 where the model fixes its dimensions itself.)
+int64_t delta_plan_rows(const delta_plan_t *plan);
 // The program of a kind and batch, or NULL.
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
 

@@ -82,8 +82,6 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
     ++maker->part_count;
     DELTA_RETURN_IF_ERROR(delta_plan_place_states(maker->plan, maker->parts[i].graph, maker->device->alignment_bytes));
   }
-  // A batch left to the model is fixed now: the programs at hand run again only for these rows.
-  if (maker->plan->build.import.batch == 0) maker->plan->build.import.batch = maker->parts[0].batch;
   return DELTA_OK;
 }
 

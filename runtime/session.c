@@ -99,6 +99,8 @@ cleanup:
   return status;
 }
 
+uint64_t delta_session_budget(const delta_session_t *session) { return session->budget_bytes; }
+
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);

@@ -92,7 +92,8 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
   delta_status_t status = DELTA_OK;
-  int64_t batch = kind == DELTA_PROGRAM_APPLY ? session->build.import.batch : rows;
+  // A model that fixes its dimensions has one batch size, which need not be told.
+  int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
   const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
   const delta_program_choice_t choice = {
       .layouts = {.is_given = model != NULL, .layouts = model ? model->layouts : NULL, .count = model ? model->layout_count : 0}};
@@ -100,6 +101,11 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
       status,
       delta_program_build(session->model, &session->build, kind, batch, session->device, &choice, session->allocator, &program->parts),
       cleanup);
+  if (kind != DELTA_PROGRAM_APPLY && program->parts.batch != rows) {
+    status = delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,
+                               (long long)program->parts.batch);
+    goto cleanup;
+  }
   status = delta_plan_check_states(session->plan, program->parts.graph);
   if (status) {
     status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");

@@ -84,6 +84,9 @@ typedef struct delta_input_info {
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 
+// What the arena may take, in bytes; UINT64_MAX: unlimited.
+DELTA_API uint64_t delta_session_budget(const delta_session_t *session);
+
 // Whether the model fixes the number of rows: other batches than the planned one cannot run.
 DELTA_API int delta_session_has_fixed_batch(const delta_session_t *session);
 

@@ -84,7 +84,7 @@ static void cross_entropy_strips(const void *context, int64_t begin, int64_t end
     const delta_strip_t strip = delta_strip_at(&strips, s);
     float largest[DELTA_STRIP_LINES];
     double sums[DELTA_STRIP_LINES];
-    delta_strip_exp_sums(&strips, &strip, logits, largest, sums);
+    delta_strip_exp_sums(&strips, &strip, logits, largest, sums, NULL);
     for (int64_t w = 0; w < strip.width; ++w) {
       const float *line = logits + strip.start + w;
       int64_t label = counted_label(&labels, strip.line + w);

@@ -52,6 +52,6 @@ delta_status_t delta_cpu_conv_run(const delta_kernel_t *kernel, const delta_kern
   delta_conv_pass_addresses(&pass, buffers, addresses);
   addresses[DELTA_CONV_ROLES] = pass.bias ? buffers->inputs[2] : NULL;
   DELTA_RETURN_IF_ERROR(delta_onednn_execute(kernel, addresses, buffers->workspace));
-  delta_conv_pass_add_bias(&pass, kernel, buffers);
+  if (pass.op == DELTA_CORE_CONV_DATA) delta_conv_pass_add_bias(&pass, kernel, buffers);
   return DELTA_OK;
 }

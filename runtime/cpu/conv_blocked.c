@@ -1,6 +1,6 @@
 // Convolutions through oneDNN on other layouts than the plain one. Tensors that lie in a layout are taken as they are; plain ones are converted, a few
-// images at a time, into the workspace and back while they are in cache. Where all tensors are plain, windows of one element gain nothing by that and are
-// left to the plain kernel. Weights are converted to what the library likes best in any case.
+// images at a time, into the workspace and back while they are in cache. Where all tensors are plain, windows of single elements, side by side, gain nothing by
+// that and are left to other kernels. Weights are converted to what the library likes best in any case.
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
@@ -32,8 +32,8 @@ const char *delta_cpu_conv_blocked_refuse(const delta_graph_t *graph, const delt
   const delta_window_t *window = &attrs->window;
   if (attrs->x_layout != DELTA_LAYOUT_PLAIN || attrs->y_layout != DELTA_LAYOUT_PLAIN) return NULL;
   for (int32_t d = 0; d < window->spatial; ++d)
-    if (window->kernel[d] > 1) return NULL;
-  return "windows of one element gain nothing";
+    if (window->kernel[d] > 1 || window->strides[d] > 1) return NULL;
+  return "windows of single elements, side by side, gain nothing";
 }
 
 // Bytes of one image with its channels filled up to whole blocks.
@@ -205,6 +205,6 @@ delta_status_t delta_cpu_conv_blocked_run(const delta_kernel_t *kernel, const de
   delta_conv_pass_addresses(&pass, buffers, tensors);
   for (int64_t slice = 0; slice < state->slices; ++slice)
     DELTA_RETURN_IF_ERROR(run_slice(kernel, &pass, tensors, pass.bias ? buffers->inputs[2] : NULL, buffers->workspace, slice));
-  delta_conv_pass_add_bias(&pass, kernel, buffers);
+  if (pass.op == DELTA_CORE_CONV_DATA) delta_conv_pass_add_bias(&pass, kernel, buffers);
   return DELTA_OK;
 }

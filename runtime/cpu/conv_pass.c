@@ -141,9 +141,9 @@ static void add_bias_runs(const void *context, int64_t begin, int64_t end, int32
 }
 
 void delta_conv_pass_add_bias(const delta_conv_pass_t *pass, const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  if (pass->op != DELTA_CORE_CONV_DATA || !pass->bias) return;
-  const delta_shape_t *shape = &pass->shapes[DELTA_CONV_X];
-  const delta_layout_t layout = pass->layouts[DELTA_CONV_X];
+  if (!pass->bias) return;
+  const delta_shape_t *shape = &pass->shapes[pass->result];
+  const delta_layout_t layout = pass->layouts[pass->result];
   const int64_t channels = shape->dims[1], spatial = delta_shape_count_range(shape, 2, shape->rank), block = delta_layout_block(layout);
   delta_conv_bias_t add = {.bias = buffers->inputs[2], .y = buffers->outputs[0], .along = layout != DELTA_LAYOUT_PLAIN};
   add.size = !add.along ? spatial : block ? block : channels;

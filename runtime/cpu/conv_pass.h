@@ -30,7 +30,7 @@ DELTA_MUST_USE delta_status_t delta_conv_pass_describe(const delta_conv_pass_t *
                                                        const dnnl_memory_desc_t layouts[DELTA_CONV_ROLES],
                                                        dnnl_primitive_desc_t *out_description);
 
-// Adds the bias of a transposed convolution to its result, if it has one; that of a forward pass is the primitive's matter.
+// Adds the bias to the result, if the node has one. Convolution primitives add that of a forward pass themselves.
 void delta_conv_pass_add_bias(const delta_conv_pass_t *pass, const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers);
 
 // Why no pass can run the node, whatever its layouts; NULL when one can.

@@ -5,7 +5,7 @@
 // Every sum is formed in float64 in the reference's order, every maximum by its rule, so results have the same bits.
 #include <math.h>
 
-#include "onnx/reference/window.h"
+#include "onnx/graph/window.h"
 #include "runtime/cpu/clones.h"
 #include "runtime/cpu/team.h"
 

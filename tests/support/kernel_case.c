@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "runtime/device.h"
+#include "tests/support/support.h"
 
 enum { GUARD_BYTES = 256, ALIGNMENT_BYTES = 64, MOST_THREADS = 3, UNTOUCHED = 0xA5, UNWRITTEN = 0xEE };
 
@@ -278,6 +279,34 @@ static bool run_device(subject_t *subject, int32_t threads) {
   return right;
 }
 
+// Prepares the kernels of all ranks; the first failure ends it.
+static delta_status_t prepare_all(const subject_t *subject, delta_allocator_t allocator) {
+  const delta_device_options_t options = {.threads = 1};
+  delta_device_t *device = NULL;
+  delta_status_t status = delta_device_open("cpu", &options, allocator, &device);
+  bool exists = true;
+  for (uint32_t rank = 0; !status && exists; ++rank) {
+    delta_kernel_offer_t offer;
+    status = device->driver->kernel_query(device, subject->graph, (delta_node_id_t){0}, rank, &offer, &exists);
+  }
+  delta_device_close(device);
+  return status;
+}
+
+// Each allocation fails once: that is reported, and nothing is left behind.
+static bool survives_faults(subject_t *subject) {
+  for (size_t n = 1;; ++n) {
+    delta_test_allocator_t faults;
+    delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
+    delta_status_t status = prepare_all(subject, delta_test_allocator_interface(&faults));
+    bool failed = status != NULL;
+    delta_status_free(status);
+    if (faults.live_blocks != 0) return fails(subject, "%zu blocks are left when allocation %zu fails", (size_t)faults.live_blocks, n);
+    if (faults.call_count < n) return !failed || fails(subject, "preparing fails with memory enough");
+    if (!failed) return fails(subject, "allocation %zu fails unnoticed", n);
+  }
+}
+
 bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[DELTA_KERNEL_CASE_REASON_BYTES]) {
   subject_t subject = {.row = kernel_case, .reason = reason};
   bool right = make_graph(&subject);
@@ -285,6 +314,7 @@ bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[D
     make_inputs(&subject);
     right = run_reference(&subject);
   }
+  right = right && survives_faults(&subject);
   for (int32_t threads = 1; right && threads <= MOST_THREADS; ++threads) right = run_device(&subject, threads);
   free_all(subject.inputs);
   free_all(subject.given);

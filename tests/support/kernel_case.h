@@ -1,5 +1,5 @@
 // Kernel case: runs one node through every kernel of the CPU driver and through the reference, and compares results, repetitions, thread counts,
-// in-place forms, and what lies around the buffers.
+// in-place forms, and what lies around the buffers. Kernels are also prepared where memory runs out.
 #ifndef DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
 #define DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
 
