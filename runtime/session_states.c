@@ -137,14 +137,18 @@ void delta_session_set_counters(delta_session_t *session, delta_counters_t count
   set_counter(session, DELTA_NAME_DRAW, counters.draw);
 }
 
-static delta_status_t export_value(void *self, const char *name, void *buffer, size_t size_bytes, bool *out_replaced) {
-  delta_session_t *session = self;
+// States are lent where they stand.
+static delta_status_t export_value(void *self, const char *name, size_t size_bytes, const void **out_value) {
+  const delta_session_t *session = self;
   const delta_plan_state_t *state = find_state(session, name);
-  *out_replaced = state != NULL;
-  return state ? delta_session_read(session, name, buffer, size_bytes) : DELTA_OK;
+  *out_value = NULL;
+  if (!state) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  *out_value = state_address(session, state);
+  return DELTA_OK;
 }
 
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
-  const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .read_value = export_value, .self = session};
+  const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);
 }

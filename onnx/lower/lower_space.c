@@ -34,12 +34,12 @@ delta_status_t delta_lower_depth_to_space(delta_lower_t *lower) {
   int64_t size = 0;
   if (!read_blocks(lower, &shape, &size)) return DELTA_OK;
   const int64_t n = shape.dims[0], c = shape.dims[1], h = shape.dims[2], w = shape.dims[3];
-  if (c % (size * size) != 0) {
-    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "%lld channels are no multiple of %lld blocks", (long long)c,
-                           (long long)(size * size));
+  const int64_t blocks = size * size;
+  if (c % blocks != 0) {
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "%lld channels are no multiple of %lld blocks", (long long)c, (long long)blocks);
     return DELTA_OK;
   }
-  const int64_t depth = c / (size * size);
+  const int64_t depth = c / blocks;
   int64_t height = 0, width = 0;
   if (!delta_int64_mul(h, size, &height) || !delta_int64_mul(w, size, &width)) return too_large(lower);
   const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}},
