@@ -23,7 +23,8 @@ static const char *const batchnorm_names[] = {
 #undef BATCHNORM_NAME
 };
 
-// What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers each has.
+// What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers
+// each has.
 typedef struct delta_optimizer_use {
   double learning_rate;
   bool has_momentum, has_beta1, has_beta2, has_epsilon;

@@ -18,7 +18,8 @@ typedef struct delta_program_parts {
   delta_build_facts_t facts;
 } delta_program_parts_t;
 
-// Builds the parts for `batch` rows. `build` is the plan's; its batch is replaced. With `plain` the problem is that of the graph alone: no workspaces, no padding.
+// Builds the parts for `batch` rows. `build` is the plan's; its batch is replaced. With `plain` the problem is that of the graph alone: no
+// workspaces, no padding.
 DELTA_MUST_USE delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind,
                                                   int64_t batch, delta_device_t *device, bool plain, delta_allocator_t allocator,
                                                   delta_program_parts_t *out_parts);

@@ -26,10 +26,11 @@ static void fill_report(const delta_session_t *session, const delta_live_program
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
 
-// --- a loss that is not finite -----------------------------------------------------------------------------------------------------------------
+// --- a loss that is not finite
+// -----------------------------------------------------------------------------------------------------------------
 
-// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the update divides by the
-// count of all micro-batches: there the sum is watched.
+// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
+// update divides by the count of all micro-batches: there the sum is watched.
 static uint32_t watched_output(const delta_live_program_t *program) {
   const char *name = program->parts.kind == DELTA_PROGRAM_TRAIN        ? DELTA_NAME_LOSS
                      : program->parts.kind == DELTA_PROGRAM_ACCUMULATE ? DELTA_NAME_LOSS_SUM
@@ -52,7 +53,8 @@ static bool has_no_label(const delta_session_t *session, const delta_live_progra
   return false;
 }
 
-// The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is.
+// The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it
+// is.
 static const char *find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what) {
   const delta_graph_t *graph = program->parts.graph;
   *out_what = "input";
@@ -121,7 +123,8 @@ static delta_status_t check_accumulated(delta_session_t *session) {
                            "this step; accumulate a micro-batch with labels before the update");
 }
 
-// --- running -----------------------------------------------------------------------------------------------------------------------------------
+// --- running
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
