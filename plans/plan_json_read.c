@@ -170,7 +170,9 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   DELTA_RETURN_IF_ERROR(read_integer(reader, object, "ignore_index", &build->ignore_index));
   DELTA_RETURN_IF_ERROR(read_optimizer(reader, object, &build->optimizer));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, "clip_gradient_norm", &build->clip_gradient_norm));
-  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "accumulates", &build->accumulates));
+  DELTA_RETURN_IF_ERROR(
+      delta_json_get_int64(reader->document, object, "accumulate", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &reader->plan->accumulate));
+  build->accumulates = reader->plan->accumulate > 1;
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
   return delta_json_get_bool(reader->document, object, "eager", &build->eager);
@@ -213,7 +215,7 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
     DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
 #define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &totals->field));
 #define READ_REAL(field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &totals->field));
-  DELTA_TOTALS_BYTES(READ_BYTES)
+  DELTA_TOTALS_INTEGERS(READ_BYTES)
   DELTA_TOTALS_REALS(READ_REAL)
 #undef READ_BYTES
 #undef READ_REAL
