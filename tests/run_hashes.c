@@ -37,9 +37,18 @@ static const struct {
   bool trains, eager;
 } forms[] = {{"forward", false, false}, {"training", true, false}, {"eager", true, true}};
 
+// The batch size to ask for: none where an input states its own.
+static int64_t batch_of(const delta_model_t *model) {
+  for (uint32_t k = 0; k < model->input_count; ++k) {
+    const delta_model_type_t *type = &model->values[model->inputs[k].index].type;
+    if (type->has_shape && type->rank > 0 && type->dims[0].size >= 0) return 0;
+  }
+  return BATCH;
+}
+
 static delta_status_t build_form(const delta_model_t *model, size_t form, delta_graph_t **out_graph) {
   const delta_build_options_t options = {
-      .import = {.batch = BATCH, .levers = DELTA_LEVERS_ALL, .as_exported = !forms[form].trains},
+      .import = {.batch = batch_of(model), .levers = DELTA_LEVERS_ALL, .as_exported = !forms[form].trains},
       .loss = DELTA_LOSS_MSE,
       .class_axis = 1,
       .optimizer = {.kind = DELTA_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
