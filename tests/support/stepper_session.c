@@ -28,6 +28,7 @@ static const char *const optimizer_names[] = {DELTA_OPTIMIZERS(SECOND_NAME)};
 static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
+  options.profile = "estimate";
   const delta_optimizer_options_t *optimizer = &build->optimizer;
   options.model_path = model->path;
   options.policy = policy;
@@ -56,6 +57,7 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   const delta_device_options_t device_options = {.threads = plan->numerics.threads};
   delta_device_t *device = NULL;
   delta_program_parts_t parts = {0};
+  const delta_program_choice_t choice = {.layouts = {.is_forced = true, .forced = DELTA_LAYOUT_PLAIN}};
   delta_planner_result_t result = {0};
   delta_policy_t policy;
   delta_status_t status = DELTA_OK;
@@ -63,13 +65,17 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   DELTA_GOTO_IF_ERROR(status, delta_policy_parse(plan->policy, &policy), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_device_open("cpu", &device_options, stepper->allocator, &device), cleanup);
   DELTA_GOTO_IF_ERROR(
-      status, delta_program_build(model, &plan->build, DELTA_PROGRAM_EVALUATE, stepper->rows, device, false, stepper->allocator, &parts),
+      status, delta_program_build(model, &plan->build, DELTA_PROGRAM_EVALUATE, stepper->rows, device, &choice, stepper->allocator, &parts),
       cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_program_plan(&parts, policy, plan->levers, UINT64_MAX, stepper->allocator, &result), cleanup);
   for (uint32_t i = 0; i < plan->program_count; ++i) delta_schedule_free(plan->programs[i].schedule);
   plan->program_count = 1;
   plan->programs[0] = (delta_plan_program_t){.kind = DELTA_PROGRAM_EVALUATE, .batch = stepper->rows, .schedule = result.schedule};
   delta_graph_hash(parts.graph, plan->programs[0].graph_hash);
+  void *layouts = NULL;
+  DELTA_GOTO_IF_ERROR(status, delta_region_copy(&plan->region, parts.layouts, parts.layout_count, sizeof *parts.layouts, &layouts), cleanup);
+  plan->programs[0].layouts = layouts;
+  plan->programs[0].layout_count = parts.layout_count;
   delta_program_numerics_id(&(const delta_program_parts_t *){&parts}, 1, device, plan->numerics.id);
 cleanup:
   delta_program_deinit(&parts);
