@@ -124,6 +124,7 @@ static void write_state(delta_json_writer_t *writer, const delta_plan_state_t *s
   delta_json_end_array(writer);
   write_bytes(writer, "offset_bytes", state->offset_bytes);
   write_bytes(writer, "size_bytes", state->size_bytes);
+  if (state->is_below) write_bytes(writer, "home_offset_bytes", state->home_offset_bytes);
   delta_json_end_object(writer);
 }
 

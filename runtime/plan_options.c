@@ -41,7 +41,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
   *options = (delta_plan_options_t){
       .struct_size = sizeof *options,
       .device = "cpu",
-      .policy = "none",
+      .policy = "delta-fixed",
       .class_axis = 1,
       .ignore_index = -100,
       .optimizer = "sgd",
@@ -168,7 +168,7 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
 }
 
 static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
-  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "none", out_policy));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta-fixed", out_policy));
   plan->policy = delta_policy_info(*out_policy)->name;
   plan->build.eager = *out_policy == DELTA_POLICY_EAGER;
   plan->levers = plan->build.eager ? 0 : DELTA_LEVERS_ALL;
@@ -237,4 +237,10 @@ delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint6
     return DELTA_OK;
   }
   return delta_status_annotate(delta_size_parse(text, out_budget_bytes), "--budget");
+}
+
+uint64_t delta_budget_capacity(uint64_t budget_bytes, uint64_t state_bytes, size_t granule_bytes) {
+  if (budget_bytes == UINT64_MAX) return UINT64_MAX;
+  const uint64_t whole_bytes = budget_bytes / granule_bytes * granule_bytes;
+  return whole_bytes > state_bytes ? whole_bytes - state_bytes : 0;
 }

@@ -24,6 +24,7 @@ struct delta_session {
   delta_model_t *model;     // Owned.
   delta_device_t *device;   // Owned.
   delta_arena_t *arena;     // Owned.
+  delta_tier_t *tier;       // Owned; NULL until a program swaps.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;
@@ -44,6 +45,8 @@ DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta
                                                  double learning_rate);
 
 // session_states.c
+// Whether a state has NaN or +infinity.
+DELTA_MUST_USE delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad);
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
 // The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.
 typedef struct delta_counters {

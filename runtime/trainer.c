@@ -181,6 +181,7 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
   record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;
   record->arena_peak_bytes = report.arena_peak_bytes;
+  record->host_bytes = report.host_bytes;
   return DELTA_OK;
 }
 

@@ -28,7 +28,7 @@ typedef struct delta_plan_options {
   const char *model_path;
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu"
-  const char *policy;        // "none" or "eager"
+  const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;

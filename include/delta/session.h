@@ -28,6 +28,7 @@ typedef struct delta_session_options {
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
+  const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
   uint64_t seed;      // of dropout
   int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
@@ -63,8 +64,9 @@ typedef struct delta_run_report {
   double correct;       // EVALUATE with class labels; else -1
   double gradient_norm; // when clipping; else -1
   double seconds;
-  double stall_seconds;
+  double stall_seconds;      // in which compute waited for copies
   uint64_t arena_peak_bytes; // committed bytes of the arena
+  uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
 
 // Runs one program. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
