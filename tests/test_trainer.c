@@ -385,6 +385,10 @@ ParameterizedTest(error_case_t *c, trainer, errors) {
   }
   delta_trainer_result_t result;
   delta_test_expect_status(delta_trainer_run(&options, delta_allocator_system(), &result), c->code, c->words);
-  cr_expect_eq(result.steps, c->change == 'c' ? 2 : c->change == 'l' || c->change == 'n' ? 1 : 0, "%s: %lld steps", c->name, (long long)result.steps);
+  cr_expect_eq(result.steps,
+               c->change == 'c'                       ? 2
+               : c->change == 'l' || c->change == 'n' ? 1
+                                                      : 0,
+               "%s: %lld steps", c->name, (long long)result.steps);
   delta_test_training_close(&f.training);
 }
