@@ -16,7 +16,8 @@ static const double assumed_plain_conv_slowdown = 2;
 static double conv_flops(const delta_graph_t *graph, const delta_node_t *node) {
   const bool by_weight = node->op == DELTA_CORE_CONV_WEIGHT;
   const delta_tensor_t *weight = by_weight ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, 1);
-  const delta_tensor_t *convolved = node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
+  const delta_tensor_t *convolved =
+      node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
   return 2.0 * (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank) * (double)delta_shape_count(&convolved->shape);
 }
 
@@ -111,8 +112,8 @@ cleanup:
   return status;
 }
 
-delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile,
-                            delta_allocator_t allocator, delta_selection_t **out_selection) {
+delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile, delta_allocator_t allocator,
+                            delta_selection_t **out_selection) {
   *out_selection = NULL;
   delta_selection_t *selection = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &selection));
