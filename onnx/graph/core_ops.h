@@ -38,6 +38,8 @@ enum {
   X(AVERAGE_POOL_GRAD, average_pool_grad, 1, 1, 1, 1, none, 0)                                    \
   X(SOFTMAX, softmax, 1, 1, 1, 1, softmax, DELTA_CORE_FLAG_INPLACE)                               \
   X(SOFTMAX_GRAD, softmax_grad, 2, 2, 1, 1, none, DELTA_CORE_FLAG_INPLACE)                        \
+  X(ATTENTION, attention, 3, 6, 1, 2, attention, DELTA_CORE_FLAG_RANDOM)                          \
+  X(ATTENTION_GRAD, attention_grad, 6, 9, 3, 4, none, DELTA_CORE_FLAG_RANDOM)                     \
   X(CROSS_ENTROPY, cross_entropy, 2, 3, 3, 3, cross_entropy, 0)                                   \
   X(CROSS_ENTROPY_GRAD, cross_entropy_grad, 4, 5, 1, 1, none, 0)                                  \
   X(NLL, nll, 2, 3, 2, 2, nll, 0)                                                                 \
@@ -166,6 +168,20 @@ typedef struct delta_softmax_attrs {
   int32_t axis;
   bool log;
 } delta_softmax_attrs_t;
+
+// ATTENTION: q [.., t, d], k [.., s, d], v [.., s, e], mask?, seed?, draw? -> y [.., t, e], log_sum? [.., t]:
+//   scores = scale * q k' + mask, log_sum = log(sum(exp(scores))) over s, y = dropout(exp(scores - log_sum)) v.
+// Leading dimensions are the same for q, k and v; the mask broadcasts to the scores' shape [.., t, s]. With heads_inside the tensors are [.., t, h, d],
+// [.., s, h, d], [.., s, h, e] and [.., t, h, e], and the scores [.., h, t, s]. With seed and draw, probabilities are dropped as DROPOUT of the same ratio
+// and stream would drop a tensor of the scores' shape. A row whose scores are all minus infinity gives NaN as a softmax does, or with hidden_rows_zero 0.
+// ATTENTION_GRAD: dy, y, log_sum, q, k, v, mask?, seed?, draw? -> dq, dk, dv, dmask?, by exp(scores - log_sum). Neither keeps anything of the scores' size (but for a mask that has it).
+typedef struct delta_attention_attrs {
+  double scale;
+  double ratio; // of dropout, 0..1; 0 without seed and draw
+  uint64_t stream;
+  bool heads_inside;
+  bool hidden_rows_zero;
+} delta_attention_attrs_t;
 
 // CROSS_ENTROPY: logits [.., classes at `axis`, ..], labels (int32 or int64; without the axis), weights? [classes] -> loss, weight, log_sum (each shaped as labels, of the logits' type):
 //   loss = weight * (log_sum - logits[label]), log_sum = log(sum(exp(logits))), weight = weights[label], or 1; both 0 where label == ignore_index.
