@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/attention.h"
 #include "onnx/eager.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
@@ -61,6 +62,20 @@ static delta_status_t set_next(build_t *build, uint32_t state, delta_tensor_id_t
   return delta_graph_set_next(build->graph, state, next);
 }
 
+static void replace_graph(build_t *build, delta_graph_t *graph) {
+  delta_graph_free(build->graph);
+  build->graph = graph;
+  start_emit(build);
+}
+
+static delta_status_t recognise_attention(build_t *build) {
+  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ATTENTION)) return DELTA_OK;
+  delta_graph_t *rewritten = NULL;
+  DELTA_RETURN_IF_ERROR(delta_attention_recognise(build->graph, build->allocator, &rewritten));
+  replace_graph(build, rewritten);
+  return DELTA_OK;
+}
+
 static delta_status_t import_graph(build_t *build, bool training, delta_log_sink_t log) {
   delta_import_options_t options = build->options->import;
   options.training = training;
@@ -68,7 +83,7 @@ static delta_status_t import_graph(build_t *build, bool training, delta_log_sink
   DELTA_RETURN_IF_ERROR(delta_import(build->model, &options, build->allocator, &build->graph, &build->facts->import));
   build->next_group = build->model->node_count + 1; // import's own groups are the nodes of the file
   start_emit(build);
-  return DELTA_OK;
+  return recognise_attention(build);
 }
 
 static bool is_read(const delta_graph_t *graph, delta_tensor_id_t id) {
@@ -151,12 +166,6 @@ static delta_status_t complete_states(build_t *build, const delta_graph_t *full)
     }
   }
   return DELTA_OK;
-}
-
-static void replace_graph(build_t *build, delta_graph_t *graph) {
-  delta_graph_free(build->graph);
-  build->graph = graph;
-  start_emit(build);
 }
 
 // Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.

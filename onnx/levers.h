@@ -10,6 +10,7 @@
 #define DELTA_LEVERS(X)                                                                            \
   X(FUSE, "fuse", "chains of pointwise operators run as one, with what they feed into reductions") \
   X(LOSS, "loss", "softmax cross entropy as one operator that keeps one number per label")         \
+  X(ATTENTION, "attention", "attention runs as one operator in memory linear in the sequence")     \
   X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")      \
   X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")      \
   X(INPLACE, "inplace", "outputs take the bytes of inputs that die")                               \
