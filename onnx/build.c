@@ -14,6 +14,7 @@
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
+#include "onnx/loss_chunks.h"
 #include "onnx/optimizer.h"
 #include "onnx/training_select.h"
 
@@ -206,8 +207,8 @@ static delta_status_t build_gradients(build_t *build) {
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
   drop_outputs(build->graph);
   const bool sums = build->kind == DELTA_PROGRAM_ACCUMULATE;
-  DELTA_RETURN_IF_ERROR(
-      delta_training_differentiate(&build->emit, build->options, sums ? build->loss.sum : build->loss.mean, &build->trained, build->facts));
+  DELTA_RETURN_IF_ERROR(delta_loss_split(&build->emit, build->options, sums, DELTA_LOSS_CHUNK_BYTES, &build->loss));
+  DELTA_RETURN_IF_ERROR(delta_training_differentiate(&build->emit, build->options, &build->loss, sums, &build->trained, build->facts));
   return add_training_states(build);
 }
 

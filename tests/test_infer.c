@@ -60,6 +60,8 @@ static const infer_case_t cases[] = {
     {"arg_reduce of nothing", DELTA_CORE_ARG_REDUCE, ATTRS(delta_arg_reduce_attrs_t, .axis = 1), 1, 1, {F(2, 0)}, "!no elements"},
     {"arg_reduce, negative axis", DELTA_CORE_ARG_REDUCE, ATTRS(delta_arg_reduce_attrs_t, .axis = -1), 1, 1, {F(2, 3)}, "!axis is -1"},
     {"matmul", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, false, true), 2, 1, {F(5, 1, 2, 3), F(7, 4, 3)}, "float32[5, 7, 2, 4]"},
+    {"matmul, added", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(2, 4)}, "float32[2, 4]"},
+    {"matmul, added another shape", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(4)}, "!what is added"},
     {"matmul, depths", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, true, false), 2, 1, {F(2, 3), F(3, 4)}, "!do not multiply"},
     {"matmul, vector", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(3), F(3, 4)}, "!two dimensions"},
     {"matmul, types", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(2, 3), D(3, 4)}, "!float64"},

@@ -29,6 +29,9 @@ DELTA_MUST_USE delta_status_t delta_onednn_open(delta_kernel_t *kernel, delta_on
 // Makes a description from an operation descriptor, with the scratchpad left to the caller. `hint` may be NULL. The caller destroys it.
 DELTA_MUST_USE delta_status_t delta_onednn_describe(const delta_onednn_primitive_t *primitive, const void *descriptor,
                                                     dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out_description);
+// The same for a result that is added to what its memory holds.
+DELTA_MUST_USE delta_status_t delta_onednn_describe_adding(const delta_onednn_primitive_t *primitive, const void *descriptor,
+                                                           dnnl_primitive_desc_t *out_description);
 // Makes the primitive and its scratchpad argument; sets the kernel's workspace.
 DELTA_MUST_USE delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description);
 // Adds an argument whose address is set at each run, by its place among the args: 0, 1, ... in the order of these calls.
