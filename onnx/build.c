@@ -11,6 +11,7 @@
 
 #include "onnx/attention.h"
 #include "onnx/eager.h"
+#include "onnx/graph/accumulate.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
@@ -176,6 +177,15 @@ static delta_status_t fuse(build_t *build) {
   DELTA_RETURN_IF_ERROR(
       delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
   replace_graph(build, fused);
+  return DELTA_OK;
+}
+
+// After differentiation, which makes most of these sums; before fusion, which hides additions in larger expressions.
+static delta_status_t accumulate_products(build_t *build) {
+  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ACCUMULATE)) return DELTA_OK;
+  delta_graph_t *rewritten = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_accumulate(build->graph, build->allocator, &rewritten));
+  replace_graph(build, rewritten);
   return DELTA_OK;
 }
 
@@ -401,6 +411,7 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, accumulate_products(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;
