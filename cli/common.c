@@ -1,8 +1,10 @@
 // Messages and exit statuses.
 #include "cli/common.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 // Prints a failed status as one line "PROGRAM: MESSAGE" on stderr, frees it, and gives the exit status for its code.
@@ -46,6 +48,13 @@ static void bound_spinning(char **argv) {
   if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0) execv("/proc/self/exe", argv);
 }
 
+// Writes out what stdout still holds. A disk that is full makes a success an error.
+static int flush_output(const char *program, int exit_status) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return exit_status;
+  fprintf(stderr, "%s: cannot write to stdout: %s\n", program, strerror(errno));
+  return exit_status == DELTA_EXIT_DONE ? DELTA_EXIT_ERROR : exit_status;
+}
+
 int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv) {
   bound_spinning(argv);
   delta_allocator_t allocator = delta_allocator_system();
@@ -62,7 +71,7 @@ int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv) {
     exit_status = finish(program->name, inform(program, options.request, allocator));
   }
   delta_options_deinit(&options, command->settings);
-  return exit_status;
+  return flush_output(program->name, exit_status);
 }
 
 static void write_log(void *self, delta_log_level_t level, const char *line) {

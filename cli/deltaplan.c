@@ -17,10 +17,10 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *device, *policy, *loss, *external_data;
+  const char *output, *budget, *policy, *loss, *external_data;
   int64_t batch, class_axis, ignore_index, accumulate, threads;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
-  int optimizer, batchnorm; // indices of their choices
+  int device, optimizer, batchnorm; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
@@ -31,6 +31,7 @@ typedef struct delta_plan_settings {
 static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NULL};
 static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
+static const char *const device_choices[] = {"cpu", NULL};
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
@@ -69,8 +70,10 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help =
-         "none: no swap, no recompute, our order and in-place reuse (the default). eager: what an eager framework holds, to compare with."},
+     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+             "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
@@ -79,10 +82,11 @@ static const delta_option_t option_rows[] = {
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
      .name = "--device",
-     .kind = DELTA_OPTION_TEXT,
+     .kind = DELTA_OPTION_CHOICE,
      .argument = "cpu",
      .offset = AT(device),
-     .help = "The device to plan for."},
+     .choices = device_choices,
+     .help = "The device to plan for; this version has the CPU alone."},
     {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices and ends."},
     {.section = "DEVICE",
      .name = "--threads",
@@ -105,7 +109,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "NAME=N",
      .offset = AT(dims),
-     .help = "Sets another symbolic dimension. May repeat."},
+     .help = "Sets another symbolic dimension."},
     {.section = "MODEL",
      .name = "--external-data",
      .kind = DELTA_OPTION_TEXT,
@@ -229,13 +233,13 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(freeze),
-     .help = "Initializers that do not train; * matches any run of characters. May repeat."},
+     .help = "Initializers that do not train; * matches any run of characters."},
     {.section = "TRAINING",
      .name = "--train",
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(train),
-     .help = "Only these train; wins over --freeze. May repeat."},
+     .help = "Only these train; wins over --freeze."},
 };
 #undef LATER
 #undef AT
@@ -315,7 +319,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   delta_plan_options_init(&options);
   options.model_path = model_path;
   options.external_data = settings->external_data;
-  options.device = settings->device;
+  options.device = device_choices[settings->device];
   options.policy = settings->policy;
   options.budget = settings->budget;
   options.batch = settings->batch;
@@ -349,7 +353,6 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
-      .device = options.device,
       .policy = options.policy,
       .class_axis = options.class_axis,
       .ignore_index = options.ignore_index,
@@ -390,7 +393,7 @@ static delta_status_t make_plan(const delta_plan_settings_t *settings, const cha
   bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
   if (!status && settings->output) status = delta_plan_save(plan, settings->output);
   if (has_numbers && settings->json)
-    status = delta_status_join(status, delta_plan_report_json(&summary, model_path, settings->device, allocator));
+    status = delta_status_join(status, delta_plan_report_json(&summary, model_path, device_choices[settings->device], allocator));
   if (!status && !settings->json) delta_plan_report_text(&summary, model_path, settings->output);
 cleanup:
   delta_plan_free(plan);
@@ -401,9 +404,16 @@ cleanup:
 // What is wrong with the command line beyond single options.
 static delta_status_t check_usage(const void *self, const delta_options_t *options) {
   const delta_plan_settings_t *settings = self;
-  delta_policy_t policy;
-  if (!settings->devices && options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
-  return delta_policy_parse(settings->policy, &policy);
+  if (settings->devices) return DELTA_OK;
+  if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
+  delta_plan_lists_t lists = {0};
+  delta_status_t status = make_lists(settings, options->allocator, &lists);
+  if (!status) {
+    delta_plan_options_t plan = plan_options(settings, options->positionals.items[0], &lists, (delta_log_sink_t){0});
+    status = delta_plan_options_check(&plan, options->allocator);
+  }
+  free_lists(options->allocator, &lists);
+  return status;
 }
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {

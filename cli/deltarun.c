@@ -9,6 +9,7 @@
 #include <delta/delta.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -18,7 +19,7 @@
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
-  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget;
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *tier;
   int64_t steps, epochs, warmup, seed;
   double learning_rate;
   int schedule, export_form; // indices of their choices
@@ -126,6 +127,13 @@ static const delta_option_t option_rows[] = {
      .offset = AT(budget),
      .choices = budget_choices,
      .help = "Replaces the plan's budget. A plan that needs more is refused with exit status 3."},
+    {.section = "MEMORY",
+     .name = "--tier",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "DIR",
+     .offset = AT(tier),
+     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no name and is gone "
+             "when the program ends."},
     LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
     {.section = "OUTPUT",
      .name = "-o",
@@ -182,10 +190,11 @@ static const delta_program_t program = {
 static volatile sig_atomic_t stop_signal;
 static int stopped_by; // the signal that ended the training before its time; 0: none
 
-// The first signal asks the loop to end after its step; the second ends the process by the signal's default.
+// The first signal asks the loop to end after its step; the second, whichever of the two it is, ends the process by its default.
 static void on_stop_signal(int number) {
   stop_signal = number;
-  signal(number, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
 }
 
 static void watch_signals(void) {
@@ -250,7 +259,7 @@ static delta_trainer_options_t trainer_options(const delta_run_settings_t *setti
       .session = session,
       .data = settings->data,
       .evaluation = settings->evaluation,
-      .batch = plan->build.import.batch,
+      .batch = delta_plan_rows(plan),
       .accumulate = plan->accumulate,
       .steps = settings->steps,
       .epochs = settings->epochs,
@@ -278,15 +287,23 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.model_path = settings->model;
   options.external_data = settings->external_data;
   options.budget = settings->budget;
+  options.tier = settings->tier;
   options.seed = (uint64_t)settings->seed;
   options.log = log;
   return delta_session_create(&options, allocator, out_session);
 }
 
-static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result, delta_run_output_t *output) {
-  if (output->has_progress) delta_progress_end(&output->progress, &output->state, delta_clock_seconds());
+static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result) {
   if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
   if (settings->output) printf("wrote %s\n", settings->output);
+}
+
+// Whether the trained model can be written, before the work rather than after it.
+static delta_status_t probe_output(const char *path, delta_allocator_t allocator) {
+  delta_file_writer_t writer = {.descriptor = -1};
+  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
+  delta_file_writer_close(&writer);
+  return DELTA_OK;
 }
 
 static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
@@ -297,20 +314,35 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   delta_trainer_result_t result = {0};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
-  output.budget_bytes = plan->totals.budget_bytes;
+  if (settings->output) DELTA_GOTO_IF_ERROR(status, probe_output(settings->output, allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
+  output.budget_bytes = delta_session_budget(session);
   if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, false, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;
   delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
-  DELTA_GOTO_IF_ERROR(status, delta_trainer_run(&options, allocator, &result), cleanup);
+  status = delta_trainer_run(&options, allocator, &result);
+  // Also before an error: the message stands on a line of its own.
+  if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
+  if (status) goto cleanup;
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
-  report_end(settings, &result, &output);
+  report_end(settings, &result);
   stopped_by = result.stopped ? (int)stop_signal : 0;
 cleanup:
   status = delta_status_join(status, delta_metrics_close(&output.metrics));
   delta_session_destroy(session);
   delta_plan_free(plan);
   return status;
+}
+
+// Options that say something of training or of the trained model, where there is neither.
+static delta_status_t check_unused(const delta_run_settings_t *settings, const delta_options_t *options) {
+  static const char *const training[] = {"--epochs", "--steps",   "--lr",         "--schedule",
+                                         "--warmup", "--shuffle", "--no-shuffle", "--drop-last"};
+  for (size_t i = 0; i < sizeof training / sizeof *training && !settings->data; ++i) {
+    if (delta_options_given(options, training[i])) return delta_status_make(INVALID_ARGUMENT, "%s needs --data", training[i]);
+  }
+  if (delta_options_given(options, "--export") && !settings->output) return delta_status_make(INVALID_ARGUMENT, "--export needs -o");
+  return DELTA_OK;
 }
 
 static delta_status_t check_usage(const void *self, const delta_options_t *options) {
@@ -320,9 +352,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
     return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
   if (settings->data && (settings->steps > 0) == (settings->epochs > 0))
     return delta_status_make(INVALID_ARGUMENT, "give one of --epochs N and --steps N");
-  if (!settings->data && (settings->steps || settings->epochs))
-    return delta_status_make(INVALID_ARGUMENT, "--epochs and --steps need --data");
-  return DELTA_OK;
+  return check_unused(settings, options);
 }
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {

@@ -44,7 +44,6 @@ typedef struct exporter {
   delta_export_external_t external;      // Owned.
   delta_inference_scope_t *scope;        // Borrowed; of the nodes being walked. NULL when nodes keep their form.
   uint32_t initializer_count;            // met so far
-  void *elements;                        // Owned; of the tensor being written.
 } exporter_t;
 
 // Edits one field of a message; adds to *growth how many bytes the message grows.
@@ -202,13 +201,6 @@ static delta_status_t find_plain_data(exporter_t *exporter, delta_wire_range_t r
 // Elements stored one by one (variable length, or not packed) become raw_data when they get a new value.
 static delta_status_t edit_typed_data(exporter_t *exporter, delta_wire_range_t range, uint32_t index, int64_t *growth) {
   const delta_model_tensor_t *tensor = &exporter->model->initializers[index];
-  bool is_replaced = false;
-  DELTA_RETURN_IF_ERROR(delta_allocate(exporter->model->allocator, tensor->size_bytes, 1, &exporter->elements));
-  delta_status_t status =
-      exporter->options->read_value(exporter->options->self, tensor->name, exporter->elements, tensor->size_bytes, &is_replaced);
-  delta_release(exporter->model->allocator, exporter->elements);
-  exporter->elements = NULL;
-  if (status || !is_replaced) return status;
   for (uint64_t position = range.begin; position < range.end;) {
     delta_wire_field_t field = {0};
     DELTA_RETURN_IF_ERROR(delta_wire_next(exporter->source, &position, range.end, &field));
@@ -226,6 +218,9 @@ static delta_status_t edit_tensor_content(exporter_t *exporter, delta_wire_range
   const delta_model_tensor_t *tensor = &exporter->model->initializers[index];
   if (tensor->storage == DELTA_STORAGE_EXTERNAL) return edit_external(exporter, range, &exporter->external.places[index], tensor, growth);
   if (tensor->size_bytes == 0) return DELTA_OK;
+  const void *value = NULL;
+  DELTA_RETURN_IF_ERROR(exporter->options->find_value(exporter->options->self, tensor->name, tensor->size_bytes, &value));
+  if (!value) return DELTA_OK;
   delta_wire_field_t data = {0};
   bool is_plain = false;
   DELTA_RETURN_IF_ERROR(find_plain_data(exporter, range, tensor, &data, &is_plain));
@@ -315,17 +310,10 @@ static delta_status_t edit_model_field(exporter_t *exporter, const delta_wire_fi
 // -- Writing -----------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t give_elements(void *self, uint32_t index, const void **out_elements) {
-  exporter_t *exporter = self;
-  const delta_model_t *model = exporter->model;
-  const delta_model_tensor_t *tensor = &model->initializers[index];
-  bool is_replaced = false;
-  delta_release(model->allocator, exporter->elements);
-  exporter->elements = NULL;
-  DELTA_RETURN_IF_ERROR(delta_allocate(model->allocator, tensor->size_bytes, 1, &exporter->elements));
-  DELTA_RETURN_IF_ERROR(
-      exporter->options->read_value(exporter->options->self, tensor->name, exporter->elements, tensor->size_bytes, &is_replaced));
-  *out_elements = exporter->elements;
-  return is_replaced ? DELTA_OK : delta_model_read_tensor(model, tensor, exporter->elements, tensor->size_bytes);
+  const exporter_t *exporter = self;
+  const delta_model_tensor_t *tensor = &exporter->model->initializers[index];
+  DELTA_RETURN_IF_ERROR(exporter->options->find_value(exporter->options->self, tensor->name, tensor->size_bytes, out_elements));
+  return *out_elements ? DELTA_OK : delta_status_make(INTERNAL, "initializer '%s' has no new value any more", tensor->name);
 }
 
 static delta_status_t write_model(exporter_t *exporter) {
@@ -370,7 +358,6 @@ delta_status_t delta_model_export(const delta_model_t *model, const delta_export
   DELTA_GOTO_IF_ERROR(status, export_from(&exporter, &file), cleanup);
 
 cleanup:
-  delta_release(model->allocator, exporter.elements);
   delta_export_external_deinit(&exporter.external);
   delta_edits_deinit(&exporter.edits);
   delta_wire_source_deinit(&source);

@@ -81,20 +81,17 @@ static delta_status_t write_initializer(data_copier_t *copier, const used_range_
   static const uint8_t zeros[MOVED_ALIGNMENT] = {0};
   const delta_model_tensor_t *tensor = &copier->model->initializers[used->initializer];
   delta_export_place_t *place = &copier->external->places[used->initializer];
-  void *value = NULL;
-  DELTA_RETURN_IF_ERROR(delta_allocate(copier->external->allocator, tensor->size_bytes, 1, &value));
-  delta_status_t status = copier->options->read_value(copier->options->self, tensor->name, value, tensor->size_bytes, &place->is_replaced);
-  if (!status && place->is_replaced) {
-    if (used->is_shared) {
-      status = write_bytes(copier, zeros, (size_t)(-copier->written_bytes % MOVED_ALIGNMENT));
-      place->offset_bytes = copier->written_bytes;
-    } else {
-      status = copy_until(copier, used->range.begin);
-    }
-    if (!status) status = write_bytes(copier, value, tensor->size_bytes);
+  const void *value = NULL;
+  DELTA_RETURN_IF_ERROR(copier->options->find_value(copier->options->self, tensor->name, tensor->size_bytes, &value));
+  place->is_replaced = value != NULL;
+  if (!value) return DELTA_OK;
+  if (used->is_shared) {
+    DELTA_RETURN_IF_ERROR(write_bytes(copier, zeros, (size_t)(-copier->written_bytes % MOVED_ALIGNMENT)));
+    place->offset_bytes = copier->written_bytes;
+  } else {
+    DELTA_RETURN_IF_ERROR(copy_until(copier, used->range.begin));
   }
-  delta_release(copier->external->allocator, value);
-  return status;
+  return write_bytes(copier, value, tensor->size_bytes);
 }
 
 static delta_status_t copy_data(data_copier_t *copier, const used_ranges_t *ranges) {

@@ -24,6 +24,8 @@ void delta_plan_free(delta_plan_t *plan) {
   delta_release(plan->allocator, plan);
 }
 
+int64_t delta_plan_rows(const delta_plan_t *plan) { return plan->program_count > 0 ? plan->programs[0].batch : 0; }
+
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch) {
   for (uint32_t i = 0; i < plan->program_count; ++i) {
     if (plan->programs[i].kind == kind && plan->programs[i].batch == batch) return &plan->programs[i];

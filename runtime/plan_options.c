@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "onnx/optimizer.h"
+
 static const char *const loss_names[] = {
 #define LOSS_NAME(id, name, label, help) name,
     DELTA_LOSSES(LOSS_NAME)
@@ -21,25 +23,26 @@ static const char *const batchnorm_names[] = {
 #undef BATCHNORM_NAME
 };
 
-// An optimizer's own defaults, as in PyTorch 2 (lamb: as in its paper).
-typedef struct delta_optimizer_defaults {
-  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon;
-} delta_optimizer_defaults_t;
-static const delta_optimizer_defaults_t optimizer_defaults[DELTA_OPTIMIZER_COUNT] = {
-    [DELTA_OPTIMIZER_NONE] = {0, 0, 0, 0, 0, 0},
-    [DELTA_OPTIMIZER_SGD] = {0.01, 0, 0, 0, 0, 0},
-    [DELTA_OPTIMIZER_ADAM] = {0.001, 0, 0, 0.9, 0.999, 1e-8},
-    [DELTA_OPTIMIZER_ADAMW] = {0.001, 0, 0.01, 0.9, 0.999, 1e-8},
-    [DELTA_OPTIMIZER_ADAGRAD] = {0.01, 0, 0, 0, 0, 1e-10},
-    [DELTA_OPTIMIZER_RMSPROP] = {0.01, 0, 0, 0, 0.99, 1e-8},
-    [DELTA_OPTIMIZER_LAMB] = {0.001, 0, 0.01, 0.9, 0.999, 1e-6},
+// What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers
+// each has.
+typedef struct delta_optimizer_use {
+  double learning_rate;
+  bool has_momentum, has_beta1, has_beta2, has_epsilon;
+} delta_optimizer_use_t;
+static const delta_optimizer_use_t optimizer_uses[DELTA_OPTIMIZER_COUNT] = {
+    [DELTA_OPTIMIZER_SGD] = {.learning_rate = 0.01, .has_momentum = true},
+    [DELTA_OPTIMIZER_ADAM] = {.learning_rate = 0.001, .has_beta1 = true, .has_beta2 = true, .has_epsilon = true},
+    [DELTA_OPTIMIZER_ADAMW] = {.learning_rate = 0.001, .has_beta1 = true, .has_beta2 = true, .has_epsilon = true},
+    [DELTA_OPTIMIZER_ADAGRAD] = {.learning_rate = 0.01, .has_epsilon = true},
+    [DELTA_OPTIMIZER_RMSPROP] = {.learning_rate = 0.01, .has_momentum = true, .has_beta2 = true, .has_epsilon = true},
+    [DELTA_OPTIMIZER_LAMB] = {.learning_rate = 0.001, .has_beta1 = true, .has_beta2 = true, .has_epsilon = true},
 };
 
 void delta_plan_options_init(delta_plan_options_t *options) {
   *options = (delta_plan_options_t){
       .struct_size = sizeof *options,
       .device = "cpu",
-      .policy = "none",
+      .policy = "delta-fixed",
       .class_axis = 1,
       .ignore_index = -100,
       .optimizer = "sgd",
@@ -100,23 +103,28 @@ static delta_status_t apply_number(const char *option, double given, double fall
   return DELTA_OK;
 }
 
+// A number that the optimizer may not have.
+static delta_status_t apply_own_number(const delta_optimizer_options_t *optimizer, bool has_it, const char *option, double given,
+                                       double most, double *inout_value) {
+  if (given > 0 && !has_it)
+    return delta_status_make(INVALID_ARGUMENT, "%s does not apply to --optimizer %s", option, optimizer_names[optimizer->kind]);
+  return has_it ? apply_number(option, given, *inout_value, 0, most, inout_value) : DELTA_OK;
+}
+
 static delta_status_t apply_optimizer(const delta_plan_options_t *options, delta_plan_t *plan) {
   const char *name = options->optimizer ? options->optimizer : "sgd";
   size_t index = find_name(name, strlen(name), optimizer_names, 1, DELTA_OPTIMIZER_COUNT);
   if (index == DELTA_OPTIMIZER_COUNT) return unknown_name("--optimizer", name, optimizer_names, 1, DELTA_OPTIMIZER_COUNT, plan->allocator);
-  const delta_optimizer_defaults_t *defaults = &optimizer_defaults[index];
+  const delta_optimizer_use_t *use = &optimizer_uses[index];
   delta_optimizer_options_t *optimizer = &plan->build.optimizer;
-  optimizer->kind = (delta_optimizer_t)index;
+  *optimizer = delta_optimizer_defaults((delta_optimizer_t)index);
   optimizer->nesterov = options->nesterov != 0;
-  DELTA_RETURN_IF_ERROR(apply_number("--lr", options->learning_rate, defaults->learning_rate, 0, 1e6, &plan->learning_rate));
-  DELTA_RETURN_IF_ERROR(apply_number("--momentum", options->momentum, defaults->momentum, 0, 1, &optimizer->momentum));
-  DELTA_RETURN_IF_ERROR(apply_number("--weight-decay", options->weight_decay, defaults->weight_decay, 0, 1e6, &optimizer->weight_decay));
-  DELTA_RETURN_IF_ERROR(apply_number("--beta1", options->beta1, defaults->beta1, 0, 1, &optimizer->beta1));
-  DELTA_RETURN_IF_ERROR(apply_number("--beta2", options->beta2, defaults->beta2, 0, 1, &optimizer->beta2));
-  DELTA_RETURN_IF_ERROR(apply_number("--epsilon", options->epsilon, defaults->epsilon, 0, 1e6, &optimizer->epsilon));
-  bool uses_momentum = optimizer->kind == DELTA_OPTIMIZER_SGD || optimizer->kind == DELTA_OPTIMIZER_RMSPROP;
-  if (options->momentum > 0 && !uses_momentum)
-    return delta_status_make(INVALID_ARGUMENT, "--momentum does not apply to --optimizer %s", name);
+  DELTA_RETURN_IF_ERROR(apply_number("--lr", options->learning_rate, use->learning_rate, 0, 1e6, &plan->learning_rate));
+  DELTA_RETURN_IF_ERROR(apply_number("--weight-decay", options->weight_decay, optimizer->weight_decay, 0, 1e6, &optimizer->weight_decay));
+  DELTA_RETURN_IF_ERROR(apply_own_number(optimizer, use->has_momentum, "--momentum", options->momentum, 1, &optimizer->momentum));
+  DELTA_RETURN_IF_ERROR(apply_own_number(optimizer, use->has_beta1, "--beta1", options->beta1, 1, &optimizer->beta1));
+  DELTA_RETURN_IF_ERROR(apply_own_number(optimizer, use->has_beta2, "--beta2", options->beta2, 1, &optimizer->beta2));
+  DELTA_RETURN_IF_ERROR(apply_own_number(optimizer, use->has_epsilon, "--epsilon", options->epsilon, 1e6, &optimizer->epsilon));
   if (optimizer->nesterov && (optimizer->kind != DELTA_OPTIMIZER_SGD || optimizer->momentum == 0)) {
     return delta_status_make(INVALID_ARGUMENT, "--nesterov needs --optimizer sgd with --momentum above 0");
   }
@@ -161,7 +169,7 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
 }
 
 static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
-  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "none", out_policy));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta-fixed", out_policy));
   plan->policy = delta_policy_info(*out_policy)->name;
   plan->build.eager = *out_policy == DELTA_POLICY_EAGER;
   plan->levers = plan->build.eager ? 0 : DELTA_LEVERS_ALL;
@@ -194,6 +202,17 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   return DELTA_OK;
 }
 
+delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator) {
+  if (options->struct_size != sizeof *options)
+    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
+  delta_plan_t *scratch = NULL;
+  delta_policy_t policy;
+  DELTA_RETURN_IF_ERROR(delta_plan_create_empty(allocator, &scratch));
+  delta_status_t status = delta_plan_options_apply(options, scratch, &policy);
+  delta_plan_free(scratch);
+  return status;
+}
+
 delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
                                     size_t granule_bytes, uint64_t *out_budget_bytes) {
   if (!text) {
@@ -219,4 +238,10 @@ delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint6
     return DELTA_OK;
   }
   return delta_status_annotate(delta_size_parse(text, out_budget_bytes), "--budget");
+}
+
+uint64_t delta_budget_capacity(uint64_t budget_bytes, uint64_t state_bytes, size_t granule_bytes) {
+  if (budget_bytes == UINT64_MAX) return UINT64_MAX;
+  const uint64_t whole_bytes = budget_bytes / granule_bytes * granule_bytes;
+  return whole_bytes > state_bytes ? whole_bytes - state_bytes : 0;
 }

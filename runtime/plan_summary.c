@@ -16,7 +16,7 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .struct_size = sizeof *out_summary,
       .policy = plan->policy,
       .nodes = totals->node_count,
-      .batch = plan->build.import.batch,
+      .batch = delta_plan_rows(plan),
       .trainable_parameters = (int64_t)totals->trainable_parameters,
       .trainable_tensors = (uint32_t)totals->trainable_tensors,
       .budget_bytes = totals->budget_bytes,

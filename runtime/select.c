@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "onnx/graph/attention_dims.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
@@ -22,11 +23,13 @@ static double node_flops(const delta_graph_t *graph, const delta_node_t *node) {
     }
     case DELTA_CORE_CONV:
     case DELTA_CORE_CONV_DATA: {
+      assert(second);
       const delta_tensor_t *convolved = node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : first;
       double per_output = (double)delta_shape_count_range(&second->shape, 1, second->shape.rank);
       return 2.0 * per_output * (double)delta_shape_count(&convolved->shape);
     }
     case DELTA_CORE_CONV_WEIGHT: {
+      assert(second);
       const delta_tensor_t *weight = delta_node_output(graph, node, 0);
       double per_output = (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank);
       return 2.0 * per_output * (double)delta_shape_count(&second->shape);

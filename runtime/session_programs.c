@@ -1,12 +1,14 @@
 // Programs of a session: built, compared with the plan or planned anew, verified, and given an executor.
 #include <string.h>
 
+#include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
+  delta_release(session->allocator, program->ranges);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
 }
@@ -29,10 +31,7 @@ static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_
 static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
-  uint64_t budget_bytes = session->budget_bytes;
-  uint64_t capacity_bytes = budget_bytes == UINT64_MAX            ? UINT64_MAX
-                            : budget_bytes > session->state_bytes ? budget_bytes - session->state_bytes
-                                                                  : 0;
+  const uint64_t capacity_bytes = delta_budget_capacity(session->budget_bytes, session->state_bytes, session->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_program_plan(&program->parts, policy, session->plan->levers, capacity_bytes, session->allocator, &result);
   if (status) return delta_status_annotate(status, "a batch of %lld rows", (long long)program->parts.batch);
@@ -59,11 +58,21 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
   return DELTA_OK;
 }
 
+// The file below the arena is made when a program first swaps, and grows only here.
+static delta_status_t reserve_tier(delta_session_t *session, const delta_schedule_t *schedule) {
+  if (schedule->host_bytes == 0) return DELTA_OK;
+  if (!session->tier) {
+    DELTA_RETURN_IF_ERROR(delta_tier_create(session->options.tier, session->options.log, session->allocator, &session->tier));
+  }
+  return delta_tier_reserve(session->tier, schedule->host_bytes);
+}
+
 static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
   delta_status_t status =
       delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator);
   if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
   DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
+  DELTA_RETURN_IF_ERROR(reserve_tier(session, program->schedule));
   const delta_executor_options_t options = {
       .device = session->device,
       .graph = program->parts.graph,
@@ -74,6 +83,7 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .plan = session->plan,
       .arena = session->arena,
       .state_bytes = session->state_bytes,
+      .tier = session->tier,
       .poison = session->options.verify_arena != 0,
   };
   return delta_executor_create(&options, session->allocator, &program->executor);
@@ -84,21 +94,29 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
   delta_status_t status = DELTA_OK;
-  int64_t batch = kind == DELTA_PROGRAM_APPLY ? session->build.import.batch : rows;
+  // A model that fixes its dimensions has one batch size, which need not be told.
+  int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
   DELTA_GOTO_IF_ERROR(
       status,
       delta_program_build(session->model, &session->build, kind, batch, session->device, false, session->allocator, &program->parts),
       cleanup);
+  if (kind != DELTA_PROGRAM_APPLY && program->parts.batch != rows) {
+    status = delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,
+                               (long long)program->parts.batch);
+    goto cleanup;
+  }
   status = delta_plan_check_states(session->plan, program->parts.graph);
   if (status) {
     status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");
     goto cleanup;
   }
+  DELTA_GOTO_IF_ERROR(status, delta_plan_apply_homes(session->plan, program->parts.problem), cleanup);
   if (planned) {
     DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
   } else {
     DELTA_GOTO_IF_ERROR(status, plan_schedule(session, program), cleanup);
   }
+  DELTA_GOTO_IF_ERROR(status, delta_session_find_ranges(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, create_executor(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_array_push(session->allocator, &session->programs, &program), cleanup);
   *out_program = program;

@@ -1,4 +1,5 @@
-// The loop counts updates; an update is one batch, or `accumulate` micro-batches and an apply. Samples of an epoch are numbered by the shuffle.
+// The loop counts updates; an update is one batch, or `accumulate` micro-batches and an apply. Samples of an epoch are numbered by the
+// shuffle.
 #include "runtime/trainer.h"
 
 #include <string.h>
@@ -32,7 +33,8 @@ static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
   return delta_dataset_read(source->dataset, source->samples, source->count, buffers);
 }
 
-// --- opening ---------------------------------------------------------------------------------------------------------------------------------
+// --- opening
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_dtype_t dtype_by_name(const char *name) {
   for (int i = 0; i < DELTA_DTYPE_COUNT; ++i) {
@@ -105,7 +107,10 @@ static delta_status_t open_trainer(delta_trainer_t *trainer) {
   return count_steps(trainer);
 }
 
-// --- evaluation ------------------------------------------------------------------------------------------------------------------------------
+// --- evaluation
+// ------------------------------------------------------------------------------------------------------------------------------
+
+static bool must_stop(const delta_trainer_t *trainer) { return trainer->options->stop_requested && *trainer->options->stop_requested; }
 
 // Rows of the batch that begins at `first`.
 static int64_t rows_at(const delta_trainer_t *trainer, const delta_dataset_t *dataset, int64_t first) {
@@ -125,6 +130,10 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
                 (long long)source.count, (long long)options->batch);
       break;
     }
+    if (must_stop(trainer)) {
+      trainer->result->stopped = true;
+      return DELTA_OK;
+    }
     for (int64_t i = 0; i < source.count; ++i) trainer->samples[i] = first + i;
     const delta_batch_t batch = {.rows = source.count, .fill = fill_from_dataset, .self = &source};
     delta_run_report_t report = {.struct_size = sizeof report};
@@ -135,6 +144,7 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
     correct += report.correct;
     record.samples += source.count;
   }
+  if (!(labels > 0)) delta_log(options->log, DELTA_LOG_WARNING, "no label of the evaluation counts: a mean over no labels is not a number");
   record.loss = loss_sum / labels;
   if (record.has_accuracy) record.accuracy = correct / labels;
   record.seconds = delta_clock_seconds() - start_seconds;
@@ -142,7 +152,8 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
   return options->on_evaluation ? options->on_evaluation(options->self, &record) : DELTA_OK;
 }
 
-// --- training --------------------------------------------------------------------------------------------------------------------------------
+// --- training
+// --------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t batch_index, delta_run_program_t program,
                                 double rate, delta_run_report_t *report) {
@@ -163,7 +174,7 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
   for (int64_t b = begin; b < end; ++b) {
     delta_run_program_t program = accumulates ? DELTA_PROGRAM_RUN_ACCUMULATE : DELTA_PROGRAM_RUN_TRAIN;
     DELTA_RETURN_IF_ERROR(run_batch(trainer, shuffle, b, program, record->learning_rate, &report));
-    loss_sum += report.loss * report.label_count;
+    if (report.label_count > 0) loss_sum += report.loss * report.label_count;
     labels += report.label_count;
     *out_samples += rows_at(trainer, trainer->data, b * options->batch);
     record->stall_seconds += report.stall_seconds;
@@ -171,13 +182,12 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
   if (accumulates)
     DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_PROGRAM_RUN_APPLY, NULL, record->learning_rate, &report));
   record->loss = loss_sum / labels;
-  record->has_gradient_norm = report.gradient_norm >= 0;
+  record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;
   record->arena_peak_bytes = report.arena_peak_bytes;
+  record->host_bytes = report.host_bytes;
   return DELTA_OK;
 }
-
-static bool must_stop(const delta_trainer_t *trainer) { return trainer->options->stop_requested && *trainer->options->stop_requested; }
 
 static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t epoch, int64_t step_of_epoch) {
   const delta_trainer_options_t *options = trainer->options;
@@ -215,6 +225,7 @@ static delta_status_t train(delta_trainer_t *trainer) {
       DELTA_RETURN_IF_ERROR(train_step(trainer, &shuffle, epoch, s));
     }
     if (trainer->evaluation) DELTA_RETURN_IF_ERROR(evaluate(trainer, trainer->result->steps, epoch + 1));
+    if (trainer->result->stopped) return DELTA_OK;
   }
   return DELTA_OK;
 }

@@ -27,8 +27,8 @@ static double ulps_from(float got, double wanted) {
   float rounded = (float)wanted;
   if (isnan(wanted)) return isnan(got) ? 0 : (double)INFINITY;
   if (isinf(rounded) || isinf(got)) return got == rounded ? 0 : (double)INFINITY;
-  double unit = fmax(ldexp(1, ilogb(wanted) - 23), 0x1p-149);
-  return wanted == 0 ? (got == 0 ? 0 : (double)INFINITY) : fabs((double)got - wanted) / unit;
+  if (wanted == 0) return got == 0 ? 0 : (double)INFINITY;
+  return fabs((double)got - wanted) / fmax(ldexp(1, ilogb(wanted) - 23), 0x1p-149);
 }
 
 static float float_of_bits(uint32_t bits) {

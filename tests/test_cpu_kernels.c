@@ -76,6 +76,9 @@ Test(cpu_kernels, convolution) {
       {"bias left out", CONV(SQUARE(3, 1, 1), 1, 5, 5), 3, 1, .inputs = {REALS(2, 3, 5, 5), REALS(4, 3, 3, 3), REALS(4)}, .tolerance = 1e-5,
        .left_out = {false, false, true}},
       {"1x1", CONV(SQUARE(1, 1, 0), 1, 9, 9), 2, 1, .inputs = {REALS(2, 16, 9, 9), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
+      {"1x1 with bias", CONV(SQUARE(1, 1, 0), 1, 9, 9), 3, 1, .inputs = {REALS(3, 16, 9, 9), REALS(24, 16, 1, 1), REALS(24)},
+       .tolerance = 1e-5},
+      {"1x1 padded", CONV(SQUARE(1, 1, 1), 1, 9, 9), 2, 1, .inputs = {REALS(2, 16, 9, 9), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
       {"1x1 stride 2", CONV(SQUARE(1, 2, 0), 1, 9, 9), 2, 1, .inputs = {REALS(2, 16, 9, 9), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
       {"7x7 stride 2", CONV(SQUARE(7, 2, 3), 1, 21, 22), 2, 1, .inputs = {REALS(1, 3, 21, 22), REALS(16, 3, 7, 7)}, .tolerance = 2e-5},
       {"uneven pads", CONV(WINDOW2(3, 2, 2, 1, 1, 1, 0, 1, 2, 0), 1, 9, 10), 2, 1, .inputs = {REALS(2, 3, 9, 10), REALS(4, 3, 3, 2)},
@@ -91,6 +94,8 @@ Test(cpu_kernels, convolution) {
       {"three dimensions", CONV(WINDOW3(3, 2, 3, 1, 1, 1), 1, 6, 7, 5), 3, 1,
        .inputs = {REALS(2, 3, 6, 7, 5), REALS(4, 3, 3, 2, 3), REALS(4)}, .tolerance = 1e-5},
       {"no images", CONV(SQUARE(3, 1, 1), 1, 12, 13), 2, 1, .inputs = {REALS(0, 5, 12, 13), REALS(7, 5, 3, 3)}, .refused = true},
+      {"several slices", CONV(SQUARE(3, 1, 1), 1, 60, 60), 3, 1, .inputs = {REALS(12, 16, 60, 60), REALS(16, 16, 3, 3), REALS(16)},
+       .tolerance = 2e-5},
       {"ragged end", CONV(SQUARE(3, 2, 0), 1, 10, 12), 2, 1, .inputs = {REALS(1, 2, 10, 12), REALS(3, 2, 3, 3)}, .tolerance = 1e-5},
   };
   CHECK_KERNEL_CASES(rows);
@@ -102,6 +107,9 @@ Test(cpu_kernels, convolution_by_data) {
       {"3x3", CONV_DATA(SQUARE(3, 1, 1), 1, 12, 13), 2, 1, .inputs = {REALS(2, 7, 12, 13), REALS(7, 5, 3, 3)}, .tolerance = 1e-5},
       {"stride 2, ragged", CONV_DATA(SQUARE(3, 2, 0), 1, 10, 12), 2, 1, .inputs = {REALS(1, 3, 4, 5), REALS(3, 2, 3, 3)},
        .tolerance = 1e-5},
+      {"1x1", CONV_DATA(SQUARE(1, 1, 0), 1, 9, 9), 2, 1, .inputs = {REALS(3, 24, 9, 9), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
+      {"1x1 with bias", CONV_DATA(SQUARE(1, 1, 0), 1, 9, 9), 3, 1, .inputs = {REALS(1, 24, 9, 9), REALS(24, 16, 1, 1), REALS(16)},
+       .tolerance = 1e-5},
       {"1x1 stride 2", CONV_DATA(SQUARE(1, 2, 0), 1, 9, 9), 2, 1, .inputs = {REALS(2, 24, 5, 5), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
       {"uneven pads", CONV_DATA(WINDOW2(3, 2, 2, 1, 1, 1, 0, 1, 2, 0), 1, 9, 10), 2, 1, .inputs = {REALS(2, 4, 5, 10), REALS(4, 3, 3, 2)},
        .tolerance = 1e-5},
@@ -112,6 +120,8 @@ Test(cpu_kernels, convolution_by_data) {
       {"one dimension", CONV_DATA(WINDOW1(5, 2, 1, 2, 1), 1, 40), 2, 1, .inputs = {REALS(3, 6, 20), REALS(6, 4, 5)}, .tolerance = 1e-5},
       {"three dimensions", CONV_DATA(WINDOW3(3, 2, 3, 1, 1, 1), 1, 6, 7, 5), 2, 1, .inputs = {REALS(2, 4, 6, 8, 5), REALS(4, 3, 3, 2, 3)},
        .tolerance = 1e-5},
+      {"several slices", CONV_DATA(SQUARE(3, 1, 1), 1, 60, 60), 2, 1, .inputs = {REALS(12, 16, 60, 60), REALS(16, 16, 3, 3)},
+       .tolerance = 2e-5},
       {"transposed with bias", CONV_DATA(SQUARE(4, 2, 1), 1, 12, 14), 3, 1, .inputs = {REALS(2, 7, 6, 7), REALS(7, 5, 4, 4), REALS(5)},
        .tolerance = 1e-5},
       {"transposed with bias, groups", CONV_DATA(SQUARE(2, 2, 0), 2, 12, 14), 3, 1,
@@ -138,6 +148,10 @@ Test(cpu_kernels, convolution_by_weight) {
       {"one dimension", CONV_WEIGHT(WINDOW1(5, 2, 1, 2, 1), 1, 40), .inputs = {REALS(3, 4, 40), REALS(3, 6, 20)}, .tolerance = 5e-5},
       {"three dimensions", CONV_WEIGHT(WINDOW3(3, 2, 3, 1, 1, 1), 1, 6, 7, 5), .inputs = {REALS(2, 3, 6, 7, 5), REALS(2, 4, 6, 8, 5)},
        .tolerance = 5e-5},
+      {"several slices", CONV_WEIGHT(SQUARE(3, 1, 1), 1, 60, 60), .inputs = {REALS(12, 16, 60, 60), REALS(12, 16, 60, 60)},
+       .tolerance = 3e-4},
+      {"odd batch of slices", CONV_WEIGHT(SQUARE(3, 1, 1), 1, 128, 128), .inputs = {REALS(7, 12, 128, 128), REALS(7, 12, 128, 128)},
+       .tolerance = 5e-4},
   };
   CHECK_KERNEL_CASES(rows);
 }

@@ -73,6 +73,13 @@ static const gradient_case_t gradient_cases[] = {
     {"rotary embedding",
      "opset 23; input x float64 [1,2,3,6]; input c float64 [1,3,2]; input s float64 [1,3,2]; node RotaryEmbedding x c s -> y : "
      "interleaved=1 rotary_embedding_dim=4; output y"},
+    {"grid sample",
+     "opset 20; input x float64 [1,2,3,4]; input g float64 [1,2,2,2]; node GridSample x g -> y : padding_mode='border'; output y"},
+    {"grid sample, cubic",
+     "opset 20; input x float64 [1,1,4,3]; input g float64 [1,2,1,2]; node GridSample x g -> y : mode='cubic' padding_mode='reflection'; "
+     "output y"},
+    {"grid sample of a volume",
+     "opset 20; input x float64 [1,1,2,3,2]; input g float64 [1,1,2,1,3]; node GridSample x g -> y : align_corners=1; output y"},
     {"quick gelu", "input x float64 [4]; node com.microsoft:QuickGelu x -> y; output y"},
     {"gelu with a bias", "input x float64 [2,3]; input b float64 [3]; node com.microsoft:BiasGelu x b -> y; output y"},
     {"fused product",

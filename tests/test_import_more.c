@@ -248,6 +248,31 @@ static const delta_test_op_case_t op_cases[] = {
     {"lstm with peepholes", LSTM "node LSTM x w r b _ h c p -> y; output y", "float32 [2,1,1,1] 0.01269176 -0.01890739"},
     {"lstm with coupled gates", LSTM "node LSTM x w r b _ h c p -> _ _ y : input_forget=1; output y", "float32 [1,1,1] 0.08186121"},
 
+    // Attention.
+    {"attention to keys that count",
+     "opset 24; init q float32 [1,1,1,1] 0; init k float32 [1,1,3,1] 0; init v float32 [1,1,3,1] 1 2 3; init l int64 [1] 2; node Attention "
+     "q k v _ _ _ l -> y; output y",
+     "float32 [1,1,1,1] 1.5"},
+    {"attention in order of time, the last query at the last key that counts",
+     "opset 24; init q float32 [1,1,2,1] 0; init k float32 [1,1,4,1] 0; init v float32 [1,1,4,1] 1 2 3 9; init l int64 [1] 3; node "
+     "Attention q k v _ _ _ l -> y : is_causal=1; output y",
+     "float32 [1,1,2,1] 1.5 2"},
+    {"attention with a mask that is too short",
+     "opset 24; init q float32 [1,1,1,1] 0; init k float32 [1,1,3,1] 0; init v float32 [1,1,3,1] 1 2 3; init m bool [1,2] 1; node "
+     "Attention "
+     "q k v m -> y; output y",
+     "float32 [1,1,1,1] 1.5"},
+    {"attention of heads that do not divide",
+     "opset 24; init q float32 [1,3,1,1] 0; init k float32 [1,2,1,1] 0; node Attention q k k -> y; output y", "error: do not fit"},
+    {"rotary embedding of an odd number",
+     "opset 23; init x float32 [1,1,1,3] 0; init c float32 [1,1,1] 0; node RotaryEmbedding x c c -> y; output y", "error: turn in pairs"},
+    {"grid sample beyond the data",
+     "opset 20; init x float32 [1,1,1,2] 1 3; init g float32 [1,1,3,2] -3 0 0 0 3 0; node GridSample x g -> y : padding_mode='border'; "
+     "output y",
+     "float32 [1,1,1,3] 1 2 3"},
+    {"grid sample of another rank", "opset 20; init x float32 [1,1,1,2] 0; init g float32 [1,1,3,3] 0; node GridSample x g -> y; output y",
+     "error: does not fit"},
+
     // Fused and random.
     {"quick gelu", "init x float32 [1] 1; node com.microsoft:QuickGelu x -> y; output y", "float32 [1] 0.84579577"},
     {"fast gelu with a bias", "init x float32 [1] 0.5; node com.microsoft:FastGelu x x -> y; output y", "float32 [1] 0.84119199"},

@@ -289,7 +289,8 @@ delta_status_t delta_import(const delta_model_t *model, const delta_import_optio
   delta_emit_init(&lower.emit, state.graph);
   lower.emit.fold = true;
   lower.emit.group = model->node_count;
-  status = delta_status_join(walk(&state, &lower), delta_emit_finish(&lower.emit));
+  status = walk(&state, &lower);
+  status = delta_status_join(status, delta_emit_finish(&lower.emit));
   if (status) goto cleanup;
   *out_graph = state.graph;
   state.graph = NULL;

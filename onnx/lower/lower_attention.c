@@ -120,8 +120,8 @@ static uint16_t apply_hiding(const attention_t *a, const hiding_t *hiding, delta
   }
   if (a->causal) {
     uint16_t last = delta_formula_add(f, delta_formula_input(f, hiding->row), delta_formula_real(f, (double)a->past));
-    // Padded keys lie at the end: the last query is that of the last key that counts.
-    if (hiding->has_lengths) {
+    // Where keys are kept outside the node, padding lies at their end: the last query is that of the last key that counts.
+    if (hiding->has_lengths && a->past == 0) {
       uint16_t offset = delta_formula_sub(f, delta_formula_input(f, hiding->lengths), delta_formula_real(f, (double)a->queries));
       last = delta_formula_add(f, delta_formula_input(f, hiding->row), offset);
     }

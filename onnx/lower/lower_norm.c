@@ -71,7 +71,7 @@ static delta_tensor_id_t channel_factor(delta_lower_t *lower, delta_tensor_id_t 
   return delta_emit_expr(&lower->emit, &builder, types[1], inputs, 2);
 }
 
-// (x - mean) * factor + shift
+// x * factor + (shift - mean * factor): the order of PyTorch, whose rounding decides which side of a ReLU's kink a value near it falls on.
 static delta_tensor_id_t apply(delta_lower_t *lower, delta_tensor_id_t x, delta_tensor_id_t mean, delta_tensor_id_t factor,
                                delta_tensor_id_t shift) {
   const delta_tensor_id_t inputs[4] = {x, mean, factor, shift};
@@ -79,9 +79,11 @@ static delta_tensor_id_t apply(delta_lower_t *lower, delta_tensor_id_t x, delta_
   for (int k = 0; k < 4; ++k) types[k] = delta_emit_dtype(&lower->emit, inputs[k]);
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, delta_expr_compute_type(types, 4));
-  uint16_t centred = delta_expr_binary(&builder, DELTA_EXPR_SUB, delta_expr_input(&builder, 0), delta_expr_input(&builder, 1));
-  uint16_t scaled = delta_expr_binary(&builder, DELTA_EXPR_MUL, centred, delta_expr_input(&builder, 2));
-  delta_expr_output(&builder, delta_expr_binary(&builder, DELTA_EXPR_ADD, scaled, delta_expr_input(&builder, 3)));
+  uint16_t scale = delta_expr_input(&builder, 2);
+  uint16_t scaled = delta_expr_binary(&builder, DELTA_EXPR_MUL, delta_expr_input(&builder, 0), scale);
+  uint16_t centre = delta_expr_binary(&builder, DELTA_EXPR_MUL, delta_expr_input(&builder, 1), scale);
+  uint16_t offset = delta_expr_binary(&builder, DELTA_EXPR_SUB, delta_expr_input(&builder, 3), centre);
+  delta_expr_output(&builder, delta_expr_binary(&builder, DELTA_EXPR_ADD, scaled, offset));
   return delta_emit_expr(&lower->emit, &builder, types[0], inputs, 4);
 }
 

@@ -19,11 +19,11 @@ static void check_nd_indices(delta_lower_t *lower, const delta_shape_t *data, in
   int64_t count = delta_shape_count(&indices->shape);
   for (int64_t k = 0; k < count; ++k) {
     int64_t index = delta_element_load_int64(indices->data, indices->dtype, (size_t)k);
-    int64_t size = data->dims[batch_dims + k % depth];
+    int64_t dim = batch_dims + k % depth, size = data->dims[dim];
     if (index >= -size && index < size) continue;
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED,
                            "index %lld in input 1 ('%.100s') is outside dimension %lld of the data, which is %lld", (long long)index,
-                           indices->name, (long long)(batch_dims + k % depth), (long long)size);
+                           indices->name, (long long)dim, (long long)size);
     return;
   }
 }

@@ -3,7 +3,7 @@
 // The three are the same sum over (image, output channel, input channel, window element, output position), each summed towards another tensor.
 // Rows along the last spatial dimension are converted to float64 and summed a stretch at a time.
 #include "onnx/reference/element.h"
-#include "onnx/reference/window.h"
+#include "onnx/graph/window.h"
 
 #include <string.h>
 

@@ -156,11 +156,7 @@ void delta_sums_store(const delta_reference_args_t *args, int64_t count, delta_s
 
 delta_status_t delta_index_load(const delta_reference_args_t *args, uint32_t input, int64_t position, int64_t size, int64_t *out_index) {
   int64_t index = delta_element_load_int64(args->inputs[input], delta_reference_input(args, input)->dtype, (size_t)position);
-  if (index < -size || index >= size) {
-    return delta_status_make(INVALID_ARGUMENT, "node '%s' (%s): index %lld at position %lld of input %u is outside a dimension of %lld",
-                             args->node->name, delta_core_op_info(args->node->op)->name, (long long)index, (long long)position,
-                             (unsigned)input, (long long)size);
-  }
+  if (index < -size || index >= size) return delta_index_outside(args->node, input, position, index, size);
   *out_index = index < 0 ? index + size : index;
   return DELTA_OK;
 }

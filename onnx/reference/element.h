@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "onnx/graph/graph.h"
+#include "onnx/graph/access.h"
 
 typedef union delta_number {
   double real;     // of float types
@@ -88,10 +88,6 @@ bool delta_walk_begin(delta_walk_t *walk);
 bool delta_walk_next(delta_walk_t *walk);
 
 // Copies elements of `element_bytes` over `shape`, each side with its own start and strides in elements.
-typedef struct delta_strided {
-  int64_t start;
-  int64_t strides[DELTA_MAX_RANK];
-} delta_strided_t;
 void delta_copy_strided(const delta_shape_t *shape, size_t element_bytes, void *to, const delta_strided_t *to_layout, const void *from,
                         const delta_strided_t *from_layout);
 
@@ -108,14 +104,6 @@ void delta_sums_store(const delta_reference_args_t *args, int64_t count, delta_s
 // node when it is outside.
 DELTA_MUST_USE delta_status_t delta_index_load(const delta_reference_args_t *args, uint32_t input, int64_t position, int64_t size,
                                                int64_t *out_index);
-
-// A shape seen from one axis: outer * size * inner elements.
-typedef struct delta_lanes {
-  int64_t outer, size, inner;
-} delta_lanes_t;
-static inline delta_lanes_t delta_lanes_of(const delta_shape_t *shape, int32_t axis) {
-  return (delta_lanes_t){delta_shape_count_range(shape, 0, axis), shape->dims[axis], delta_shape_count_range(shape, axis + 1, shape->rank)};
-}
 
 static inline const delta_tensor_t *delta_reference_input(const delta_reference_args_t *args, uint32_t k) {
   return delta_node_input(args->graph, args->node, k);

@@ -2,7 +2,7 @@
 //
 // The gradients are gathered: for each data position, over the windows that read it, so that every sum is formed in float64 in one place.
 #include "onnx/reference/element.h"
-#include "onnx/reference/window.h"
+#include "onnx/graph/window.h"
 
 // An index no window element or position has: the window lies in the padding alone.
 enum { POOL_NO_WINDOW_INDEX = UINT8_MAX, POOL_NO_FLAT_INDEX = -1 };

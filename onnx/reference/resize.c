@@ -1,6 +1,6 @@
 // RESIZE and RESIZE_GRAD by reference: linear maps applied to one axis after the other, in float64.
 #include "onnx/reference/element.h"
-#include "onnx/reference/resize_taps.h"
+#include "onnx/graph/resize_taps.h"
 
 // Applies the taps to the axis of [outer, in, inner], or backwards to that of [outer, out, inner]. `to` is zeroed.
 static void apply_taps(const delta_resize_taps_t *taps, int64_t outer_count, int64_t inner_count, bool backwards, const double *from,

@@ -6,7 +6,7 @@
 #include "runtime/cpu/clones.h"
 #include "runtime/cpu/team.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 16 };
 
 static void remove_dimension(delta_copy_t *copy, int32_t d) {
   for (int32_t i = d; i + 1 < copy->rank; ++i) {
@@ -67,22 +67,29 @@ void delta_copy_init(delta_copy_t *copy, const delta_shape_t *box, size_t elemen
 // What the loops over elements are written for, once a size.
 #define DELTA_COPY_TYPES(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t)
 
+// Across: element (i, j) goes to target i * to_stride + j from source i + j * from_stride. Whole lines of the source go through a small block, since lines
+// that lie a power of two apart would push each other out of the cache.
 #define DELTA_COPY_LOOPS(bytes, type)                                                                                                 \
   DELTA_CPU_CLONES static void copy_line_##bytes(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t count) { \
     type *target = to;                                                                                                                \
     const type *source = from;                                                                                                        \
     for (int64_t i = 0; i < count; ++i) target[i * to_stride] = source[i * from_stride];                                              \
   }                                                                                                                                   \
-  /* Element (i, j): target at i * to_stride + j, source at i + j * from_stride. */                                                   \
+  static void copy_block_##bytes(type *target, int64_t to_stride, const type *source, int64_t from_stride, int64_t rows,              \
+                                 int64_t columns) {                                                                                   \
+    for (int64_t i = 0; i < rows; ++i)                                                                                                \
+      for (int64_t j = 0; j < columns; ++j) target[i * to_stride + j] = source[i + j * from_stride];                                  \
+  }                                                                                                                                   \
   DELTA_CPU_CLONES static void copy_across_##bytes(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t rows,  \
                                                    int64_t columns) {                                                                 \
-    type *target = to;                                                                                                                \
-    const type *source = from;                                                                                                        \
-    for (int64_t begin = 0; begin < columns; begin += BLOCK) {                                                                        \
-      int64_t end = columns - begin < BLOCK ? columns : begin + BLOCK;                                                                \
-      for (int64_t i = 0; i < rows; ++i)                                                                                              \
-        for (int64_t j = begin; j < end; ++j) target[i * to_stride + j] = source[i + j * from_stride];                                \
+    int64_t whole = rows == BLOCK ? columns / BLOCK * BLOCK : 0;                                                                      \
+    for (int64_t begin = 0; begin < whole; begin += BLOCK) {                                                                          \
+      type block[BLOCK][BLOCK];                                                                                                       \
+      for (int64_t j = 0; j < BLOCK; ++j)                                                                                             \
+        for (int64_t i = 0; i < BLOCK; ++i) block[i][j] = ((const type *)from)[i + (begin + j) * from_stride];                        \
+      for (int64_t i = 0; i < BLOCK; ++i) memcpy((type *)to + i * to_stride + begin, block[i], sizeof block[i]);                      \
     }                                                                                                                                 \
+    copy_block_##bytes((type *)to + whole, to_stride, (const type *)from + whole * from_stride, from_stride, rows, columns - whole);  \
   }
 DELTA_COPY_TYPES(DELTA_COPY_LOOPS)
 #undef DELTA_COPY_LOOPS

@@ -2,7 +2,7 @@
 #ifndef DELTA_RUNTIME_CPU_COPY_H_
 #define DELTA_RUNTIME_CPU_COPY_H_
 
-#include "onnx/reference/element.h"
+#include "onnx/graph/access.h"
 
 // Made once for given layouts: dimensions of 1 are dropped and neighbouring ones merged where both layouts allow it.
 typedef struct delta_copy {

@@ -1,7 +1,7 @@
 // Operators with an index tensor: GATHER, GATHER_GRAD, GATHER_ELEMENTS, SCATTER_ELEMENTS. All indices are checked before anything is moved.
 #include <string.h>
 
-#include "onnx/reference/element.h"
+#include "onnx/graph/access.h"
 #include "runtime/cpu/team.h"
 
 // An index tensor, read as int64.
@@ -32,11 +32,9 @@ static delta_status_t open_indices(const delta_kernel_launch_t *launch, uint32_t
     outside += (index < -size) | (index >= size);
   }
   if (outside == 0) return DELTA_OK;
-  int64_t position = 0, index;
+  int64_t position = 0;
   while (raw_index(out_indices, position) >= -size && raw_index(out_indices, position) < size) ++position;
-  const delta_reference_args_t args = {kernel->graph, kernel->node, launch->buffers->inputs, launch->buffers->outputs,
-                                       kernel->device->allocator};
-  return delta_index_load(&args, input, position, size, &index);
+  return delta_index_outside(kernel->node, input, position, raw_index(out_indices, position), size);
 }
 
 static bool are_indices(const delta_tensor_t *tensor) { return tensor->dtype == DELTA_DTYPE_INT64 || tensor->dtype == DELTA_DTYPE_INT32; }

@@ -16,13 +16,17 @@ delta_status_t delta_onednn_status(dnnl_status_t result, const char *call) {
   }
 }
 
+delta_status_t delta_onednn_init(delta_onednn_primitive_t *primitive) {
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_engine_create(&primitive->engine, dnnl_cpu, 0)));
+  return DELTA_ONEDNN(dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags));
+}
+
 delta_status_t delta_onednn_open(delta_kernel_t *kernel, delta_onednn_primitive_t **out_primitive) {
   delta_onednn_primitive_t *primitive = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &primitive));
   kernel->state = primitive;
   *out_primitive = primitive;
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_engine_create(&primitive->engine, dnnl_cpu, 0)));
-  return DELTA_ONEDNN(dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags));
+  return delta_onednn_init(primitive);
 }
 
 // `sums`: post-operations of the primitive, or NULL.
@@ -56,16 +60,18 @@ cleanup:
   return status;
 }
 
-delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description) {
-  delta_onednn_primitive_t *primitive = kernel->state;
+delta_status_t delta_onednn_make(delta_onednn_primitive_t *primitive, dnnl_primitive_desc_t description, size_t *out_scratchpad_bytes) {
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_primitive_create(&primitive->primitive, description)));
   const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-  size_t scratchpad_bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
-  if (scratchpad_bytes == 0) return DELTA_OK;
+  *out_scratchpad_bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
+  if (*out_scratchpad_bytes == 0) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_onednn_add(primitive, DNNL_ARG_SCRATCHPAD, scratchpad));
   primitive->scratchpad = primitive->args[primitive->arg_count - 1].memory;
-  kernel->workspace_bytes = scratchpad_bytes;
   return DELTA_OK;
+}
+
+delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description) {
+  return delta_onednn_make(kernel->state, description, &kernel->workspace_bytes);
 }
 
 delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argument, const dnnl_memory_desc_t *layout) {
@@ -77,11 +83,10 @@ delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argumen
   return DELTA_OK;
 }
 
-delta_status_t delta_onednn_execute(const delta_kernel_t *kernel, const void *const *addresses, void *workspace) {
-  const delta_onednn_primitive_t *primitive = kernel->state;
+delta_status_t delta_onednn_execute_primitive(const delta_onednn_primitive_t *primitive, const void *const *addresses, void *scratchpad) {
   for (int i = 0; i < primitive->arg_count; ++i) {
     bool is_scratchpad = primitive->args[i].memory == primitive->scratchpad;
-    void *address = is_scratchpad ? workspace : (void *)(uintptr_t)addresses[i];
+    void *address = is_scratchpad ? scratchpad : (void *)(uintptr_t)addresses[i];
     DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(primitive->args[i].memory, address)));
   }
   DELTA_RETURN_IF_ERROR(
@@ -89,14 +94,21 @@ delta_status_t delta_onednn_execute(const delta_kernel_t *kernel, const void *co
   return DELTA_ONEDNN(dnnl_stream_wait(primitive->stream));
 }
 
-void delta_onednn_release(delta_kernel_t *kernel) {
-  delta_onednn_primitive_t *primitive = kernel->state;
-  if (!primitive) return;
+delta_status_t delta_onednn_execute(const delta_kernel_t *kernel, const void *const *addresses, void *workspace) {
+  return delta_onednn_execute_primitive(kernel->state, addresses, workspace);
+}
+
+void delta_onednn_deinit(delta_onednn_primitive_t *primitive) {
   for (int i = 0; i < primitive->arg_count; ++i) dnnl_memory_destroy(primitive->args[i].memory);
   if (primitive->primitive) dnnl_primitive_destroy(primitive->primitive);
   if (primitive->stream) dnnl_stream_destroy(primitive->stream);
   if (primitive->engine) dnnl_engine_destroy(primitive->engine);
-  delta_release(kernel->device->allocator, primitive);
+}
+
+void delta_onednn_release(delta_kernel_t *kernel) {
+  if (!kernel->state) return;
+  delta_onednn_deinit(kernel->state);
+  delta_release(kernel->device->allocator, kernel->state);
 }
 
 delta_status_t delta_onednn_strided(const int64_t *dims, const int64_t *strides, int32_t rank, dnnl_memory_desc_t *out_layout) {

@@ -24,6 +24,9 @@ typedef struct delta_onednn_primitive {
 DELTA_MUST_USE delta_status_t delta_onednn_status(dnnl_status_t result, const char *call);
 #define DELTA_ONEDNN(expression) delta_onednn_status((expression), #expression)
 
+// Engine and stream of a zeroed primitive, and the end of all that it owns.
+DELTA_MUST_USE delta_status_t delta_onednn_init(delta_onednn_primitive_t *primitive);
+void delta_onednn_deinit(delta_onednn_primitive_t *primitive);
 // Makes kernel->state with engine and stream.
 DELTA_MUST_USE delta_status_t delta_onednn_open(delta_kernel_t *kernel, delta_onednn_primitive_t **out_primitive);
 // Makes a description from an operation descriptor, with the scratchpad left to the caller. `hint` may be NULL. The caller destroys it.
@@ -32,12 +35,18 @@ DELTA_MUST_USE delta_status_t delta_onednn_describe(const delta_onednn_primitive
 // The same for a result that is added to what its memory holds.
 DELTA_MUST_USE delta_status_t delta_onednn_describe_adding(const delta_onednn_primitive_t *primitive, const void *descriptor,
                                                            dnnl_primitive_desc_t *out_description);
-// Makes the primitive and its scratchpad argument; sets the kernel's workspace.
+// Makes the primitive and its scratchpad argument; says what the scratchpad needs.
+DELTA_MUST_USE delta_status_t delta_onednn_make(delta_onednn_primitive_t *primitive, dnnl_primitive_desc_t description,
+                                                size_t *out_scratchpad_bytes);
+// The same for the primitive that is kernel->state; sets the kernel's workspace.
 DELTA_MUST_USE delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description);
 // Adds an argument whose address is set at each run, by its place among the args: 0, 1, ... in the order of these calls.
 DELTA_MUST_USE delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argument, const dnnl_memory_desc_t *layout);
 // Runs with addresses[i] for argument i, and the workspace.
 DELTA_MUST_USE delta_status_t delta_onednn_execute(const delta_kernel_t *kernel, const void *const *addresses, void *workspace);
+// The same for any primitive.
+DELTA_MUST_USE delta_status_t delta_onednn_execute_primitive(const delta_onednn_primitive_t *primitive, const void *const *addresses,
+                                                             void *scratchpad);
 // Row of the kernel table.
 void delta_onednn_release(delta_kernel_t *kernel);
 

@@ -4,7 +4,7 @@
 // code whatever the window. Every sum is formed in float64 in the reference's order, every maximum by its rule, so results have the same bits.
 #include <math.h>
 
-#include "onnx/reference/window.h"
+#include "onnx/graph/window.h"
 #include "runtime/cpu/clones.h"
 #include "runtime/cpu/team.h"
 
@@ -15,12 +15,27 @@ typedef struct delta_pool_state {
   delta_pool_index_t index;
   bool count_include_pad;
   int64_t planes;
+  double *inner_counts; // Owned. What the divisor of an average counts along the innermost dimension, for each output there
 } delta_pool_state_t;
 
 const char *delta_cpu_pool_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   if (delta_node_input(graph, node, 0)->dtype != DELTA_DTYPE_FLOAT32) return "the input is not float32";
   if (delta_shape_count(&delta_node_output(graph, node, 0)->shape) == 0) return "the output has no elements";
   return NULL;
+}
+
+// Positions along one dimension that the divisor of an average counts.
+static double counted(const delta_pool_state_t *state, int d, int64_t out) {
+  const delta_window_geometry_t *window = &state->window;
+  int64_t begin, end, before = state->count_include_pad ? window->pads[d] : 0, after = state->count_include_pad ? window->pads_end[d] : 0;
+  delta_window_clip(window, d, out, before, after, &begin, &end);
+  return (double)(end - begin);
+}
+
+// A window of nothing gives 0.
+static double divisor(double outer_count, double inner_count) {
+  double count = outer_count * inner_count;
+  return count > 0 ? count : 1;
 }
 
 delta_status_t delta_cpu_pool_prepare(delta_kernel_t *kernel) {
@@ -33,7 +48,16 @@ delta_status_t delta_cpu_pool_prepare(delta_kernel_t *kernel) {
                                 .index = attrs->index,
                                 .count_include_pad = attrs->count_include_pad,
                                 .planes = shape->dims[0] * shape->dims[1]};
+  int64_t width = state->window.out[INNER];
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, (size_t)width, &state->inner_counts));
+  for (int64_t out = 0; out < width; ++out) state->inner_counts[out] = counted(state, INNER, out);
   return DELTA_OK;
+}
+
+void delta_cpu_pool_release(delta_kernel_t *kernel) {
+  delta_pool_state_t *state = kernel->state;
+  if (state) delta_release(kernel->device->allocator, state->inner_counts);
+  delta_release(kernel->device->allocator, state);
 }
 
 // The gradients sum a row of the data, one for each thread.
@@ -165,19 +189,6 @@ static void max_pool_rows(const void *context, int64_t begin, int64_t end, int32
   }
 }
 
-// Positions along one dimension that the divisor of an average counts.
-static int64_t counted(const delta_pool_state_t *state, int d, int64_t out) {
-  const delta_window_geometry_t *window = &state->window;
-  int64_t begin, end, before = state->count_include_pad ? window->pads[d] : 0, after = state->count_include_pad ? window->pads_end[d] : 0;
-  delta_window_clip(window, d, out, before, after, &begin, &end);
-  return end - begin;
-}
-
-static double divisor(int64_t outer_count, int64_t inner_count) {
-  double count = (double)outer_count * (double)inner_count;
-  return count > 0 ? count : 1; // a window of nothing gives 0
-}
-
 static void average_pool_rows(const void *context, int64_t begin, int64_t end, int32_t thread) {
   (void)thread;
   const delta_kernel_launch_t *launch = context;
@@ -186,13 +197,13 @@ static void average_pool_rows(const void *context, int64_t begin, int64_t end, i
   float *y = launch->buffers->outputs[0];
   for (int64_t number = begin; number < end; ++number) {
     delta_pool_row_t row = row_of(&state->window, number);
-    int64_t outer_count = counted(state, 0, row.out[0]) * counted(state, 1, row.out[1]);
+    double outer_count = counted(state, 0, row.out[0]) * counted(state, 1, row.out[1]);
     for (int64_t first = 0; first < width; first += TILE) {
       delta_pool_tile_t tile;
       int64_t count = width - first < TILE ? width - first : TILE, at = number * width + first;
       for (int64_t i = 0; i < count; ++i) tile.sums[i] = 0;
       visit_windows(&state->window, &row, launch->buffers->inputs[0], first, count, &tile, visit_sum);
-      for (int64_t i = 0; i < count; ++i) y[at + i] = (float)(tile.sums[i] / divisor(outer_count, counted(state, INNER, first + i)));
+      for (int64_t i = 0; i < count; ++i) y[at + i] = (float)(tile.sums[i] / divisor(outer_count, state->inner_counts[first + i]));
     }
   }
 }
@@ -221,7 +232,7 @@ typedef struct delta_pool_share {
   const delta_pool_state_t *state;
   const delta_kernel_buffers_t *buffers;
   int64_t outputs; // number of the row's first output
-  int64_t outer_count;
+  double outer_count;
   int64_t element; // number of the row's first window element
   int64_t data, data_step;
 } delta_pool_share_t;
@@ -247,12 +258,16 @@ static void give_max(const delta_pool_share_t *share, int64_t k2, int64_t begin,
   }
 }
 
+DELTA_CPU_CLONES static void give_shares(const float *dy, double outer_count, const double *inner_counts, double *sums, int64_t stride,
+                                         int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sums[i * stride] += (double)dy[i] / divisor(outer_count, inner_counts[i]);
+}
+
 static void give_average(const delta_pool_share_t *share, int64_t k2, int64_t begin, int64_t end, double *sums) {
   const delta_window_geometry_t *window = &share->state->window;
   const float *dy = (const float *)share->buffers->inputs[0] + share->outputs;
-  int64_t position = delta_window_position(window, INNER, begin, k2);
-  for (int64_t out = begin; out < end; ++out, position += window->strides[INNER])
-    sums[position] += (double)dy[out] / divisor(share->outer_count, counted(share->state, INNER, out));
+  give_shares(dy + begin, share->outer_count, share->state->inner_counts + begin, sums + delta_window_position(window, INNER, begin, k2),
+              window->strides[INNER], end - begin);
 }
 
 // The window element with which output `out` reads position `data`; NO_ELEMENT when it does not.

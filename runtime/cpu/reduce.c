@@ -1,5 +1,6 @@
 // Reductions of expressions in float32 and moments. Results are grouped into blocks that one thread computes alone, always in the same order, with
 // float64 accumulators: neither the number of threads nor the time of day changes a bit.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -222,6 +223,7 @@ static void reduce_block(const delta_kernel_t *kernel, const delta_kernel_buffer
   const delta_reduce_attrs_t *attrs = kernel->node->attrs;
   double accumulators[DELTA_EXPR_MAX_OUTPUTS][DELTA_TILE_ELEMENTS];
   delta_tile_values_t values;
+  assert(block->count >= 1);
   for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
     for (int64_t i = 0; i < block->count; ++i) accumulators[k][i] = reduce_start(attrs->kinds[k]);
   }

@@ -1,7 +1,7 @@
 // RESIZE and its gradient in float32: taps made once, applied to one axis after the other. What lies between two axes goes to the workspace.
 #include <string.h>
 
-#include "onnx/reference/resize_taps.h"
+#include "onnx/graph/resize_taps.h"
 #include "runtime/cpu/clones.h"
 #include "runtime/cpu/team.h"
 

@@ -6,30 +6,37 @@
 #include "runtime/cpu/team.h"
 #include "runtime/cpu/vector_math.h"
 
+// The exponentials stand in y already.
+DELTA_CPU_CLONES static void scale_exponentials(const delta_strips_t *strips, const delta_strip_t *strip, float *y, const double *sums) {
+  float factors[DELTA_STRIP_LINES];
+  for (int64_t w = 0; w < strip->width; ++w) factors[w] = (float)(1.0 / sums[w]);
+  for (int64_t k = 0; k < strips->length; ++k) {
+    float *to = y + strip->start + k * strips->stride;
+    for (int64_t w = 0; w < strip->width; ++w) to[w] *= factors[w];
+  }
+}
+
 // Large numbers keep their digits: the largest is subtracted before the logarithm of the sum.
-DELTA_CPU_CLONES static void write_softmax(const delta_strips_t *strips, const delta_strip_t *strip, bool log, const float *x, float *y,
-                                           const float *largest, const double *sums) {
-  float factors[DELTA_STRIP_LINES]; // 1 / sum, or its logarithm
-  for (int64_t w = 0; w < strip->width; ++w) factors[w] = (float)(log ? __builtin_log(sums[w]) : 1.0 / sums[w]);
+DELTA_CPU_CLONES static void write_log(const delta_strips_t *strips, const delta_strip_t *strip, const float *x, float *y,
+                                       const float *largest, const double *sums) {
+  float logs[DELTA_STRIP_LINES];
+  for (int64_t w = 0; w < strip->width; ++w) logs[w] = (float)__builtin_log(sums[w]);
   for (int64_t k = 0; k < strips->length; ++k) {
     const float *from = x + strip->start + k * strips->stride;
     float *to = y + strip->start + k * strips->stride;
-    if (log) {
-      for (int64_t w = 0; w < strip->width; ++w) to[w] = from[w] - largest[w] - factors[w];
-    } else {
-      for (int64_t w = 0; w < strip->width; ++w) to[w] = delta_vector_exp(from[w] - largest[w]) * factors[w];
-    }
+    for (int64_t w = 0; w < strip->width; ++w) to[w] = from[w] - largest[w] - logs[w];
   }
 }
 
 // The same for a contiguous line, where the loop over its elements is the one to vectorise.
-DELTA_CPU_CLONES static void write_softmax_line(int64_t length, bool log, const float *x, float *y, float largest, double sum) {
-  float factor = (float)(log ? __builtin_log(sum) : 1.0 / sum);
-  if (log) {
-    for (int64_t k = 0; k < length; ++k) y[k] = x[k] - largest - factor;
-  } else {
-    for (int64_t k = 0; k < length; ++k) y[k] = delta_vector_exp(x[k] - largest) * factor;
-  }
+DELTA_CPU_CLONES static void scale_exponential_line(int64_t length, float *y, double sum) {
+  float factor = (float)(1.0 / sum);
+  for (int64_t k = 0; k < length; ++k) y[k] *= factor;
+}
+
+DELTA_CPU_CLONES static void write_log_line(int64_t length, const float *x, float *y, float largest, double sum) {
+  float log = (float)__builtin_log(sum);
+  for (int64_t k = 0; k < length; ++k) y[k] = x[k] - largest - log;
 }
 
 // Strips of what both operators work on: shapes of input and output are the same.
@@ -56,11 +63,15 @@ static void softmax_strips(const void *context, int64_t begin, int64_t end, int3
     const delta_strip_t strip = delta_strip_at(&strips, s);
     float largest[DELTA_STRIP_LINES];
     double sums[DELTA_STRIP_LINES];
-    delta_strip_exp_sums(&strips, &strip, x, largest, sums);
-    if (strips.inner == 1) {
-      write_softmax_line(strips.length, log, x + strip.start, y + strip.start, largest[0], sums[0]);
+    delta_strip_exp_sums(&strips, &strip, x, largest, sums, log ? NULL : y);
+    if (strips.inner == 1 && log) {
+      write_log_line(strips.length, x + strip.start, y + strip.start, largest[0], sums[0]);
+    } else if (strips.inner == 1) {
+      scale_exponential_line(strips.length, y + strip.start, sums[0]);
+    } else if (log) {
+      write_log(&strips, &strip, x, y, largest, sums);
     } else {
-      write_softmax(&strips, &strip, log, x, y, largest, sums);
+      scale_exponentials(&strips, &strip, y, sums);
     }
   }
 }

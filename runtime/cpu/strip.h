@@ -19,7 +19,7 @@ typedef struct delta_strips {
 typedef struct delta_strip {
   int64_t start; // offset of the first line's first element
   int64_t line;  // index of the first line, counting lines in the order of their first elements
-  int64_t width; // lines
+  int64_t width; // lines, at least 1
 } delta_strip_t;
 
 delta_strips_t delta_strips_of(const delta_shape_t *shape, int32_t axis);
@@ -28,7 +28,9 @@ delta_strip_t delta_strip_at(const delta_strips_t *strips, int64_t index);
 // What a strip counts as when work is shared: its elements, several times over for their exponentials.
 int64_t delta_strip_work_bytes(const delta_strips_t *strips);
 
-// For each line of a strip: its largest element and the sum of exp(element - largest).
-void delta_strip_exp_sums(const delta_strips_t *strips, const delta_strip_t *strip, const float *x, float *largest, double *sums);
+// For each line of a strip: its largest element and the sum of exp(element - largest). `exps` takes these exponentials, laid out as x (and may be x);
+// NULL: they are not wanted.
+void delta_strip_exp_sums(const delta_strips_t *strips, const delta_strip_t *strip, const float *x, float *largest, double *sums,
+                          float *exps);
 
 #endif // DELTA_RUNTIME_CPU_STRIP_H_

@@ -1,5 +1,5 @@
 // Kernel case: runs one node through every kernel of the CPU driver and through the reference, and compares results, repetitions, thread counts,
-// in-place forms, and what lies around the buffers.
+// in-place forms, and what lies around the buffers. Kernels are also prepared where memory runs out.
 #ifndef DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
 #define DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
 
@@ -35,6 +35,9 @@ typedef struct delta_kernel_case {
   bool refused;      // every kernel but the reference refuses the node
   const char *error; // a run fails, and its message has this text
 } delta_kernel_case_t;
+
+// Called before (true) and after (false) each launch of a kernel, which was launched `earlier` times before on the same device. NULL: nothing is.
+extern void (*delta_kernel_case_observer)(bool begins, const char *kernel_name, int earlier);
 
 // False, with a reason, when anything is not as it should be.
 bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[DELTA_KERNEL_CASE_REASON_BYTES]);

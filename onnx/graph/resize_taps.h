@@ -1,6 +1,6 @@
 // Taps of RESIZE: along each axis every output is a weighted sum of a few inputs; the gradient applies the same taps the other way round.
-#ifndef DELTA_ONNX_REFERENCE_RESIZE_TAPS_H_
-#define DELTA_ONNX_REFERENCE_RESIZE_TAPS_H_
+#ifndef DELTA_ONNX_GRAPH_RESIZE_TAPS_H_
+#define DELTA_ONNX_GRAPH_RESIZE_TAPS_H_
 
 #include "onnx/graph/graph.h"
 
@@ -20,4 +20,4 @@ void delta_resize_taps_deinit(delta_resize_taps_t *taps, delta_allocator_t alloc
 // Whether every output is its own input.
 bool delta_resize_taps_change_nothing(const delta_resize_taps_t *taps);
 
-#endif // DELTA_ONNX_REFERENCE_RESIZE_TAPS_H_
+#endif // DELTA_ONNX_GRAPH_RESIZE_TAPS_H_

@@ -1,8 +1,8 @@
 // Sliding windows for convolution and pooling, always with three spatial dimensions: missing leading ones have size 1.
 //
 // Window element k of output o reads data position o * stride - pad + k * dilation.
-#ifndef DELTA_ONNX_REFERENCE_WINDOW_H_
-#define DELTA_ONNX_REFERENCE_WINDOW_H_
+#ifndef DELTA_ONNX_GRAPH_WINDOW_H_
+#define DELTA_ONNX_GRAPH_WINDOW_H_
 
 #include "onnx/graph/core_ops.h"
 
@@ -76,4 +76,4 @@ static inline void delta_window_outputs(const delta_window_geometry_t *geometry,
   *end = to < last ? to : last;
 }
 
-#endif // DELTA_ONNX_REFERENCE_WINDOW_H_
+#endif // DELTA_ONNX_GRAPH_WINDOW_H_

@@ -1,6 +1,6 @@
 // Taps of RESIZE: coordinates, filters and their weights. Formulas: ONNX, operator Resize (19). Cubic: R. Keys, "Cubic convolution interpolation for
 // digital image processing", 1981.
-#include "onnx/reference/resize_taps.h"
+#include "onnx/graph/resize_taps.h"
 
 #include <math.h>
 

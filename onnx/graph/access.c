@@ -1,0 +1,8 @@
+// Access: the message about an index that leads outside.
+#include "onnx/graph/access.h"
+
+delta_status_t delta_index_outside(const delta_node_t *node, uint32_t input, int64_t position, int64_t index, int64_t size) {
+  return delta_status_make(INVALID_ARGUMENT, "node '%s' (%s): index %lld at position %lld of input %u is outside a dimension of %lld",
+                           node->name, delta_core_op_info(node->op)->name, (long long)index, (long long)position, (unsigned)input,
+                           (long long)size);
+}

@@ -1,0 +1,202 @@
+// Convolutions through oneDNN on the layouts it likes best, a few images at a time: tensors are converted into the workspace and back while they are in
+// cache. Windows of single elements, side by side, gain nothing by that and are left to other kernels.
+#include "runtime/cpu/conv_pass.h"
+#include "runtime/cpu/team.h"
+
+enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64 };
+
+// One tensor of the pass.
+typedef struct delta_conv_operand {
+  dnnl_primitive_t reorder; // Owned; NULL: the plain layout serves
+  dnnl_memory_t plain;      // Owned; the plain side of the reorder
+  dnnl_memory_t blocked;    // one of the primitive's arguments
+  size_t workspace_offset;  // of the converted tensor
+  size_t slice_bytes;       // plain, from slice to slice; 0 for the weights
+} delta_conv_operand_t;
+
+typedef struct delta_conv_blocked {
+  delta_onednn_primitive_t primitive;
+  delta_conv_operand_t operands[DELTA_CONV_ROLES];
+  int64_t slices;
+  size_t scratchpad_offset;
+  // By weight: the sum over slices, and how many floats it has.
+  size_t sum_offset;
+  int64_t sum_count;
+} delta_conv_blocked_t;
+
+const char *delta_cpu_conv_blocked_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  const char *reason = delta_cpu_conv_refuse(graph, node);
+  if (reason) return reason;
+  const delta_window_t *window = &((const delta_conv_attrs_t *)node->attrs)->window;
+  for (int32_t d = 0; d < window->spatial; ++d)
+    if (window->kernel[d] > 1 || window->strides[d] > 1) return NULL;
+  return "windows of single elements, side by side, gain nothing";
+}
+
+// Bytes of one image with its channels filled up to whole blocks.
+static size_t blocked_image_bytes(const delta_shape_t *shape) {
+  int64_t channels = (shape->dims[1] + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK * CHANNEL_BLOCK;
+  return (size_t)(channels * delta_shape_count_range(shape, 2, shape->rank)) * sizeof(float);
+}
+
+// Images of one slice: the most that divide the batch and whose tensors stay within the limit. The weights are read once a slice, and written when they
+// are the result, so a slice may be as large as they are.
+static int64_t slice_images(const delta_conv_pass_t *pass) {
+  int64_t images = pass->tensors[DELTA_CONV_X]->shape.dims[0];
+  size_t image_bytes = blocked_image_bytes(&pass->tensors[DELTA_CONV_X]->shape) + blocked_image_bytes(&pass->tensors[DELTA_CONV_Y]->shape);
+  size_t weight_bytes = delta_tensor_bytes(pass->tensors[DELTA_CONV_W]);
+  size_t limit_bytes = weight_bytes > SLICE_BYTES ? weight_bytes : SLICE_BYTES;
+  int64_t most = (int64_t)(limit_bytes / image_bytes);
+  for (int64_t count = most < images ? most : images; count > 1; --count)
+    if (images % count == 0) return count;
+  return 1;
+}
+
+static size_t reserve(delta_kernel_t *kernel, size_t size_bytes) {
+  size_t offset = kernel->workspace_bytes;
+  kernel->workspace_bytes = (offset + size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+  return offset;
+}
+
+static delta_status_t make_reorder(delta_conv_operand_t *operand, const delta_onednn_primitive_t *primitive, const dnnl_memory_desc_t *from,
+                                   const dnnl_memory_desc_t *to) {
+  dnnl_primitive_attr_t attributes = NULL;
+  dnnl_primitive_desc_t description = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_create(&attributes)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
+  DELTA_GOTO_IF_ERROR(
+      status, DELTA_ONEDNN(dnnl_reorder_primitive_desc_create(&description, from, primitive->engine, to, primitive->engine, attributes)),
+      cleanup);
+  const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+  if (scratchpad && dnnl_memory_desc_get_size(scratchpad) > 0) {
+    status = delta_status_make(UNSUPPORTED, "oneDNN's conversion of a layout needs a scratchpad");
+    goto cleanup;
+  }
+  status = DELTA_ONEDNN(dnnl_primitive_create(&operand->reorder, description));
+cleanup:
+  if (description) dnnl_primitive_desc_destroy(description);
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  return status;
+}
+
+static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_t *pass, int role, const dnnl_memory_desc_t *plain,
+                                  dnnl_primitive_desc_t description) {
+  delta_conv_blocked_t *state = kernel->state;
+  delta_conv_operand_t *operand = &state->operands[role];
+  const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(description, dnnl_query_exec_arg_md, pass->arguments[role]);
+  if (!wanted) return delta_status_make(INTERNAL, "oneDNN does not say the layout of argument %d", pass->arguments[role]);
+  DELTA_RETURN_IF_ERROR(delta_onednn_add(&state->primitive, pass->arguments[role], wanted));
+  operand->blocked = state->primitive.args[state->primitive.arg_count - 1].memory;
+  operand->slice_bytes = role == DELTA_CONV_W ? 0 : delta_tensor_bytes(pass->tensors[role]) / (size_t)state->slices;
+  bool is_result = role == (int)pass->result, is_sum = is_result && role == DELTA_CONV_W && state->slices > 1;
+  if (dnnl_memory_desc_equal(wanted, plain) && !is_sum) return DELTA_OK;
+  operand->workspace_offset = reserve(kernel, dnnl_memory_desc_get_size(wanted));
+  if (is_sum) {
+    state->sum_count = (int64_t)(dnnl_memory_desc_get_size(wanted) / sizeof(float));
+    state->sum_offset = reserve(kernel, dnnl_memory_desc_get_size(wanted));
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_create(&operand->plain, plain, state->primitive.engine, DNNL_MEMORY_NONE)));
+  return make_reorder(operand, &state->primitive, is_result ? wanted : plain, is_result ? plain : wanted);
+}
+
+delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
+  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+  delta_conv_blocked_t *state = NULL;
+  dnnl_memory_desc_t plain[DELTA_CONV_ROLES], any[DELTA_CONV_ROLES], bias;
+  dnnl_primitive_desc_t description = NULL;
+  delta_status_t status = DELTA_ALLOCATE(kernel->device->allocator, 1, &state);
+  if (status) return status;
+  kernel->state = state;
+  int64_t images = slice_images(&pass);
+  state->slices = pass.tensors[DELTA_CONV_X]->shape.dims[0] / images;
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_init(&state->primitive), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_layouts(&pass, images, plain), cleanup);
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    status = DELTA_ONEDNN(dnnl_memory_desc_init_by_tag(&any[role], plain[role].ndims, plain[role].dims, dnnl_f32, dnnl_format_tag_any));
+    if (status) goto cleanup;
+  }
+  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_describe(&pass, &state->primitive, any, &description), cleanup);
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role)
+    DELTA_GOTO_IF_ERROR(status, add_operand(kernel, &pass, role, &plain[role], description), cleanup);
+  if (pass.op == DELTA_CORE_CONV && pass.bias) {
+    DELTA_GOTO_IF_ERROR(status, delta_onednn_dense(pass.bias->shape.dims, 1, &bias), cleanup);
+    DELTA_GOTO_IF_ERROR(status, delta_onednn_add(&state->primitive, DNNL_ARG_BIAS, &bias), cleanup);
+  }
+  size_t scratchpad_bytes;
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_make(&state->primitive, description, &scratchpad_bytes), cleanup);
+  state->scratchpad_offset = reserve(kernel, scratchpad_bytes);
+cleanup:
+  if (description) dnnl_primitive_desc_destroy(description);
+  return status;
+}
+
+void delta_cpu_conv_blocked_release(delta_kernel_t *kernel) {
+  delta_conv_blocked_t *state = kernel->state;
+  if (!state) return;
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    if (state->operands[role].reorder) dnnl_primitive_destroy(state->operands[role].reorder);
+    if (state->operands[role].plain) dnnl_memory_destroy(state->operands[role].plain);
+  }
+  delta_onednn_deinit(&state->primitive);
+  delta_release(kernel->device->allocator, state);
+}
+
+// Converts one operand to or from its place in the workspace (or another place there).
+static delta_status_t convert(const delta_conv_blocked_t *state, int role, void *plain, void *blocked, bool to_blocked) {
+  const delta_conv_operand_t *operand = &state->operands[role];
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(operand->plain, plain)));
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(operand->blocked, blocked)));
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, to_blocked ? operand->plain : operand->blocked},
+                                  {DNNL_ARG_TO, to_blocked ? operand->blocked : operand->plain}};
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_primitive_execute(operand->reorder, state->primitive.stream, 2, args)));
+  return DELTA_ONEDNN(dnnl_stream_wait(state->primitive.stream));
+}
+
+typedef struct delta_conv_sum {
+  float *sum;
+  const float *part;
+} delta_conv_sum_t;
+
+static void add_part(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_conv_sum_t *add = context;
+  for (int64_t i = begin; i < end; ++i) add->sum[i] += add->part[i];
+}
+
+// Runs one slice. The result of a pass by weight stays in the workspace while there are more.
+static delta_status_t run_slice(const delta_kernel_t *kernel, const delta_conv_pass_t *pass, const void *const *tensors, const void *bias,
+                                char *workspace, int64_t slice) {
+  const delta_conv_blocked_t *state = kernel->state;
+  const void *addresses[DELTA_CONV_ROLES + 1] = {[DELTA_CONV_ROLES] = bias};
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    const delta_conv_operand_t *operand = &state->operands[role];
+    char *plain = (char *)(uintptr_t)tensors[role] + (size_t)slice * operand->slice_bytes;
+    addresses[role] = operand->reorder ? workspace + operand->workspace_offset : plain;
+    bool is_due = operand->reorder && role != (int)pass->result && (slice == 0 || role != DELTA_CONV_W);
+    if (is_due) DELTA_RETURN_IF_ERROR(convert(state, role, plain, workspace + operand->workspace_offset, true));
+  }
+  if (state->sum_count && slice == 0) addresses[DELTA_CONV_W] = workspace + state->sum_offset;
+  DELTA_RETURN_IF_ERROR(delta_onednn_execute_primitive(&state->primitive, addresses, workspace + state->scratchpad_offset));
+  if (state->sum_count) {
+    const delta_conv_sum_t add = {(float *)(workspace + state->sum_offset), addresses[DELTA_CONV_W]};
+    if (slice > 0) delta_team_run(kernel->threads, state->sum_count, 3 * (int64_t)sizeof(float), add_part, &add);
+    if (slice + 1 < state->slices) return DELTA_OK;
+    return convert(state, DELTA_CONV_W, (void *)(uintptr_t)tensors[DELTA_CONV_W], add.sum, false);
+  }
+  const delta_conv_operand_t *result = &state->operands[pass->result];
+  if (!result->reorder) return DELTA_OK;
+  return convert(state, pass->result, (char *)(uintptr_t)tensors[pass->result] + (size_t)slice * result->slice_bytes,
+                 workspace + result->workspace_offset, false);
+}
+
+delta_status_t delta_cpu_conv_blocked_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+  const delta_conv_blocked_t *state = kernel->state;
+  const void *tensors[DELTA_CONV_ROLES];
+  delta_conv_pass_addresses(&pass, buffers, tensors);
+  for (int64_t slice = 0; slice < state->slices; ++slice)
+    DELTA_RETURN_IF_ERROR(run_slice(kernel, &pass, tensors, pass.bias ? buffers->inputs[2] : NULL, buffers->workspace, slice));
+  if (pass.op == DELTA_CORE_CONV_DATA) delta_conv_pass_add_bias(&pass, kernel, buffers);
+  return DELTA_OK;
+}

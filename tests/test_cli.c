@@ -1,0 +1,555 @@
+// The two programs, run as their users run them: exit statuses, messages of one line that name the object, files they write, signals.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "tests/support/data_files.h"
+#include "tests/support/model_write.h"
+#include "tests/support/process.h"
+#include "tests/support/training.h"
+#include "tests/support/words.h"
+
+enum { SAMPLES = 22 };
+
+static const char two_layers[] =
+    "input x float32 [N,4]\n"
+    "init w1 float32 [4,6] -0.66 0.63 0.47 -0.44 -0.01 -0.09 0.27 0.52 -0.73 -0.85 0.60 -0.12 0.47 -0.90 -0.10 0.40 -0.49 0.80 0.72 -0.84 "
+    "-0.85 0.07 0.79 -0.21\n"
+    "init b1 float32 [6] 0\n"
+    "init w2 float32 [6,3] -0.51 -0.14 -0.85 -0.50 -0.11 -0.01 -0.48 -0.48 -0.51 -0.07 -0.38 -0.86 0.61 0.10 0.26 -0.57 0.89 0.65\n"
+    "init b2 float32 [3] 0\n"
+    "node MatMul x w1 -> a\n"
+    "node Add a b1 -> b\n"
+    "node Tanh b -> c\n"
+    "node MatMul c w2 -> d\n"
+    "node Add d b2 -> logits\n"
+    "output logits\n";
+static const char fixed_model[] = "input x float32 [4,4]\ninit w float32 [4,3] 0.5\nnode MatMul x w -> logits\noutput logits\n";
+static const char two_outputs[] =
+    "input x float32 [N,K]\ninit w float32 [4,3] 0.5\nnode MatMul x w -> a\nnode Relu a -> b\noutput a\noutput b\n";
+
+// A folder with models and data, in which commands run.
+typedef struct workplace {
+  delta_test_folder_t folder;
+} workplace_t;
+
+static void write_npy(const workplace_t *w, const char *name, const char *descr, const char *shape, const void *data, size_t size_bytes) {
+  delta_test_bytes_t bytes = {0};
+  delta_test_npy(&bytes, descr, shape, data, size_bytes);
+  delta_test_folder_write(&w->folder, name, bytes.data, bytes.count);
+  delta_test_bytes_free(&bytes);
+}
+
+static void write_text_model(const workplace_t *w, const char *name, const char *text) {
+  char path[DELTA_TEST_PATH_BYTES];
+  delta_test_write_model(text, delta_test_folder_path(&w->folder, name, path));
+}
+
+// Classes that a linear function of x tells apart, so that training has something to learn.
+static void open_workplace(workplace_t *w) {
+  static float x[SAMPLES][4];
+  static int64_t labels[SAMPLES], wrong[SAMPLES];
+  delta_test_folder_make(&w->folder);
+  for (int i = 0; i < SAMPLES; ++i) {
+    for (int k = 0; k < 4; ++k) x[i][k] = (float)sin(1 + 4 * i + k);
+    labels[i] = x[i][0] > 0.3F ? 0 : x[i][1] > 0 ? 1 : 2;
+    wrong[i] = i;
+  }
+  write_npy(w, "x.npy", "<f4", "(22, 4)", x, sizeof x);
+  write_npy(w, "y.npy", "<i8", "(22,)", labels, sizeof labels);
+  write_npy(w, "range.npy", "<i8", "(22,)", wrong, sizeof wrong);
+  write_npy(w, "float.npy", "<f4", "(22,)", x, SAMPLES * sizeof(float));
+  write_npy(w, "rank.npy", "<f4", "(22, 2, 2)", x, sizeof x);
+  write_npy(w, "target.npy", "<f4", "(22, 3)", x, SAMPLES * 3 * sizeof(float));
+  write_npy(w, "short.npy", "<i8", "(21,)", labels, (SAMPLES - 1) * sizeof *labels);
+  write_text_model(w, "model.onnx", two_layers);
+  write_text_model(w, "bn.onnx", delta_test_batchnorm);
+  write_text_model(w, "fixed.onnx", fixed_model);
+  write_text_model(w, "two.onnx", two_outputs);
+  write_text_model(w, "other.onnx", "input x float32 [N,4]\ninit w float32 [4,3] 0.25\nnode MatMul x w -> logits\noutput logits\n");
+}
+
+// Runs a line of shell in the folder; the programs under test are found by name.
+static const delta_process_result_t *run_line(const workplace_t *w, const char *line) {
+  static delta_process_result_t result;
+  static char script[8192];
+  snprintf(script, sizeof script, "PATH='%s':$PATH; cd '%s'; %s", DELTA_BINARY_FOLDER, w->folder.path, line);
+  const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
+  delta_process_run(&(delta_process_t){.arguments = arguments, .limit_seconds = 60}, &result);
+  cr_assert(result.started && !result.timed_out, "%s: %s", line, result.error);
+  return &result;
+}
+
+static void expect_run(const workplace_t *w, const char *line) {
+  const delta_process_result_t *result = run_line(w, line);
+  cr_assert_eq(result->exit_status, 0, "%s: exit %d: %s", line, result->exit_status, result->error);
+}
+
+static bool is_one_line(const char *text) {
+  const char *end = strchr(text, '\n');
+  return end && end != text && end[1] == '\0';
+}
+
+typedef struct line_case {
+  const char *line;
+  const char *words; // that the one line on stderr has
+} line_case_t;
+
+static void expect_failures(const workplace_t *w, int exit_status, const line_case_t *cases, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const delta_process_result_t *result = run_line(w, cases[i].line);
+    cr_expect_eq(result->exit_status, exit_status, "%s: exit %d: %s", cases[i].line, result->exit_status, result->error);
+    cr_expect(is_one_line(result->error), "%s: not one line: %s", cases[i].line, result->error);
+    cr_expect(delta_words_all(result->error, cases[i].words), "%s: not all of '%s' in: %s", cases[i].line, cases[i].words, result->error);
+  }
+}
+#define EXPECT_FAILURES(w, exit_status, cases) expect_failures(w, exit_status, cases, sizeof cases / sizeof *cases)
+
+// The text of a file in the folder; the caller frees. NULL when there is none.
+static char *read_file(const workplace_t *w, const char *name) {
+  char path[DELTA_TEST_PATH_BYTES], *text = NULL;
+  size_t size_bytes;
+  delta_status_t status =
+      delta_file_read_all(delta_test_folder_path(&w->folder, name, path), 1 << 24, delta_allocator_system(), &text, &size_bytes);
+  delta_status_free(status);
+  return text;
+}
+
+static bool file_exists(const workplace_t *w, const char *name) {
+  char path[DELTA_TEST_PATH_BYTES];
+  return access(delta_test_folder_path(&w->folder, name, path), F_OK) == 0;
+}
+
+// --- usage
+// -------------------------------------------------------------------------------------------------------------------------------------
+
+Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
+  static const line_case_t cases[] = {
+      {"deltaplan", "deltaplan|model|--help"},
+      {"deltaplan model.onnx other.onnx", "other.onnx"},
+      {"deltaplan model.onnx --los mse", "--los|--loss"},
+      {"deltaplan model.onnx -o", "-o"},
+      {"deltaplan model.onnx --budget much", "--budget|much"},
+      {"deltaplan model.onnx --budget 0%", "--budget|0%"},
+      {"deltaplan model.onnx --budget -5", "--budget|-5"},
+      {"deltaplan model.onnx --policy best", "best|none"},
+      {"deltaplan model.onnx --policy dtr", "dtr"},
+      {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
+      {"deltaplan model.onnx --threads 0", "--threads|1"},
+      {"deltaplan model.onnx --threads many", "--threads|many"},
+      {"deltaplan model.onnx --threads 2000", "--threads|1024"},
+      {"deltaplan model.onnx --batch 0", "--batch"},
+      {"deltaplan model.onnx --batch 1.5", "--batch|1.5"},
+      {"deltaplan model.onnx --dim N", "--dim|NAME=N"},
+      {"deltaplan model.onnx --dim N=", "--dim|NAME=N"},
+      {"deltaplan model.onnx --dim =3", "--dim|NAME=N"},
+      {"deltaplan model.onnx --dim N=-1", "--dim|N=-1"},
+      {"deltaplan model.onnx --batchnorm sometimes", "--batchnorm|sometimes|freeze"},
+      {"deltaplan model.onnx --loss hinge", "--loss|hinge|cross_entropy"},
+      {"deltaplan model.onnx --loss output", "--loss|output:NAME"},
+      {"deltaplan model.onnx --loss mse:", "--loss|mse:"},
+      {"deltaplan model.onnx --loss ''", "--loss"},
+      {"deltaplan model.onnx --class-axis 9", "--class-axis"},
+      {"deltaplan model.onnx --class-axis x", "--class-axis|x"},
+      {"deltaplan model.onnx --ignore-index x", "--ignore-index|x"},
+      {"deltaplan model.onnx --optimizer best", "--optimizer|best|adamw"},
+      {"deltaplan model.onnx --lr -1", "--lr"},
+      {"deltaplan model.onnx --lr nan", "--lr"},
+      {"deltaplan model.onnx --momentum 1", "--momentum"},
+      {"deltaplan model.onnx --momentum -0.1", "--momentum"},
+      {"deltaplan model.onnx --momentum 0.5 --optimizer adam", "--momentum|adam"},
+      {"deltaplan model.onnx --nesterov", "--nesterov|--momentum"},
+      {"deltaplan model.onnx --weight-decay -1", "--weight-decay"},
+      {"deltaplan model.onnx --beta1 1 --optimizer adam", "--beta1"},
+      {"deltaplan model.onnx --beta1 0.5", "--beta1|sgd"},
+      {"deltaplan model.onnx --beta2 2 --optimizer lamb", "--beta2"},
+      {"deltaplan model.onnx --beta2 0.5 --optimizer adagrad", "--beta2|adagrad"},
+      {"deltaplan model.onnx --epsilon -1 --optimizer adam", "--epsilon"},
+      {"deltaplan model.onnx --epsilon 0.1", "--epsilon|sgd"},
+      {"deltaplan model.onnx --clip-grad-norm -1", "--clip-grad-norm"},
+      {"deltaplan model.onnx --accumulate 0", "--accumulate"},
+      {"deltaplan model.onnx --accumulate x", "--accumulate|x"},
+      {"deltaplan model.onnx --freeze ''", "--freeze"},
+      {"deltaplan model.onnx --json=yes", "--json"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  EXPECT_FAILURES(&w, 2, cases);
+  delta_test_folder_remove(&w.folder);
+}
+
+Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
+  static const line_case_t cases[] = {
+      {"deltarun", "deltarun|plan|--help"},
+      {"deltarun a.plan b.plan --eval x.npz", "b.plan"},
+      {"deltarun a.plan", "--data|--eval"},
+      {"deltarun a.plan --data x.npz", "--epochs|--steps"},
+      {"deltarun a.plan --data x.npz --epochs 1 --steps 1", "--epochs|--steps"},
+      {"deltarun a.plan --data x.npz --epochs 0", "--epochs"},
+      {"deltarun a.plan --data x.npz --epochs x", "--epochs|x"},
+      {"deltarun a.plan --data x.npz --steps -1", "--steps"},
+      {"deltarun a.plan --data x.npz --steps 1 --seed x", "--seed|x"},
+      {"deltarun a.plan --data x.npz --steps 1 --lr -1", "--lr"},
+      {"deltarun a.plan --data x.npz --steps 1 --lr inf", "--lr"},
+      {"deltarun a.plan --data x.npz --steps 1 --schedule best", "--schedule|best|cosine"},
+      {"deltarun a.plan --data x.npz --steps 1 --warmup -1", "--warmup"},
+      {"deltarun a.plan --data x.npz --steps 1 --export onnx -o t.onnx", "--export|onnx|inference"},
+      {"deltarun a.plan --data x.npz --steps 1 --export training", "--export|-o"},
+      {"deltarun a.plan --data x.npz --steps 1 --budget x", "--budget|x"},
+      {"deltarun a.plan --data '' --steps 1", "--data"},
+      {"deltarun a.plan --eval x.npz --epochs 1", "--epochs|--data"},
+      {"deltarun a.plan --eval x.npz --lr 1", "--lr|--data"},
+      {"deltarun a.plan --eval x.npz --drop-last", "--drop-last|--data"},
+      {"deltarun a.plan --eval x.npz --bogus", "--bogus"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  EXPECT_FAILURES(&w, 2, cases);
+  delta_test_folder_remove(&w.folder);
+}
+
+Test(cli, options_of_later_versions_say_so, .timeout = 120) {
+  static const char *const lines[] = {
+      "deltaplan model.onnx --host-budget 1GiB",
+      "deltaplan model.onnx --split on",
+      "deltaplan model.onnx --levers all",
+      "deltaplan model.onnx --time-limit 3",
+      "deltaplan model.onnx --init random",
+      "deltaplan model.onnx --save-profile p.json",
+      "deltaplan model.onnx --report r.html",
+      "deltaplan model.onnx --trace t.json",
+      "deltaplan model.onnx --dump-problem p.json",
+      "deltaplan --fit model.onnx",
+      "deltaplan --compare model.onnx",
+      "deltaplan model.onnx --seed 1",
+      "deltarun a.plan --budget-file b",
+      "deltarun a.plan --verify",
+      "deltarun a.plan --trace t.json",
+      "deltarun a.plan --checkpoint d",
+      "deltarun a.plan --checkpoint-every 3",
+      "deltarun a.plan --keep 2",
+      "deltarun a.plan --resume",
+  };
+  workplace_t w;
+  open_workplace(&w);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
+    const line_case_t line = {lines[i], "not available|version"};
+    expect_failures(&w, 2, &line, 1);
+  }
+  delta_test_folder_remove(&w.folder);
+}
+
+Test(cli, help_and_version) {
+  static const struct {
+    const char *line, *words;
+  } cases[] = {
+      {"deltaplan --help", "NAME|SYNOPSIS|--budget|EXIT STATUS"}, {"deltaplan nowhere.onnx --bogus --help", "SYNOPSIS"},
+      {"deltaplan --version", "deltaplan " DELTA_VERSION_STRING}, {"deltaplan --devices", "cpu|threads|free"},
+      {"deltarun -h", "NAME|SYNOPSIS|--data|EXIT STATUS"},        {"deltarun --version", "deltarun " DELTA_VERSION_STRING},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    cr_expect_eq(result->exit_status, 0, "%s: %s", cases[i].line, result->error);
+    cr_expect(delta_words_all(result->output, cases[i].words), "%s: %s", cases[i].line, result->output);
+    cr_expect_str_empty(result->error);
+  }
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- errors
+// ------------------------------------------------------------------------------------------------------------------------------------
+
+Test(cli, errors_of_deltaplan, .timeout = 120) {
+  static const line_case_t cases[] = {
+      {"deltaplan nowhere.onnx --loss mse", "nowhere.onnx"},
+      {"deltaplan . --loss mse", "."},
+      {"deltaplan x.npy --loss mse", "x.npy"},
+      {"deltaplan model.onnx --batch 2", "loss|--loss"},
+      {"deltaplan model.onnx --batch 2 --loss mse:nobody", "nobody|logits"},
+      {"deltaplan model.onnx --batch 2 --loss cross_entropy --class-axis 5", "--class-axis"},
+      {"deltaplan fixed.onnx --loss mse --batch 5", "x|4|5"},
+      {"deltaplan two.onnx --loss mse --batch 2", "K|--dim"},
+      {"deltaplan model.onnx --batch 2 --loss mse --freeze nobody", "nobody"},
+      {"deltaplan model.onnx --batch 2 --loss mse --freeze '*'", "train"},
+      {"deltaplan model.onnx --batch 2 --loss mse -o /no/such/folder/a.plan", "/no/such/folder/a.plan"},
+      {"deltaplan model.onnx --batch 2 --loss mse -o /proc/a.plan", "/proc/a.plan"},
+      {"deltaplan model.onnx --batch 2 --loss mse -o .", "."},
+      {"deltaplan model.onnx --batch 2 --loss mse > /dev/full", "stdout"},
+      {"trap '' XFSZ; ulimit -f 1; deltaplan model.onnx --batch 2 --loss mse -o a.plan", "a.plan|File too large"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  EXPECT_FAILURES(&w, 1, cases);
+  cr_expect_not(file_exists(&w, "a.plan"), "half a plan was left");
+  delta_test_folder_remove(&w.folder);
+}
+
+Test(cli, errors_of_deltarun, .timeout = 120) {
+#define DATA " --data x=x.npy,label=y.npy --steps 2"
+  static const line_case_t cases[] = {
+      {"deltarun nowhere.plan" DATA, "nowhere.plan"},
+      {"deltarun x.npy" DATA, "x.npy"},
+      {"deltarun . " DATA, "."},
+      {"mkdir empty; deltarun empty/../empty/a.plan" DATA, "a.plan"},
+      {"cp a.plan empty/; deltarun empty/a.plan" DATA, "model.onnx|--model"},
+      {"deltarun a.plan --model other.onnx" DATA, "other.onnx|deltaplan"},
+      {"deltarun a.plan --model nowhere.onnx" DATA, "nowhere.onnx"},
+      {"deltarun a.plan --data nowhere.npz --steps 1", "--data|nowhere.npz"},
+      {"deltarun a.plan --data x=x.npy --steps 1", "--data|label"},
+      {"deltarun a.plan --data z=x.npy,label=y.npy --steps 1", "--data|x"},
+      {"deltarun a.plan --data x=x.npy,label=float.npy --steps 1", "--data|float.npy|label"},
+      {"deltarun a.plan --data x=rank.npy,label=y.npy --steps 1", "--data|rank.npy"},
+      {"deltarun a.plan --data x=x.npy,label=short.npy --steps 1", "--data|21|22"},
+      {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1", "range.npy|label|3"},
+      {"deltarun a.plan --eval x=x.npy,label=nowhere.npy", "--eval|nowhere.npy"},
+      {"deltarun a.plan" DATA " -o /no/such/folder/t.onnx", "/no/such/folder"},
+      {"deltarun a.plan" DATA " -o /proc/t.onnx", "/proc/t.onnx"},
+      {"deltarun a.plan" DATA " --metrics /no/such/folder/m.jsonl", "/no/such/folder/m.jsonl"},
+      {"deltarun a.plan" DATA " --metrics /dev/full", "/dev/full|No space"},
+      {"deltarun a.plan" DATA " > /dev/full", "stdout"},
+      {"trap '' XFSZ; ulimit -f 0; deltarun a.plan" DATA " -o t.onnx", "t.onnx|File too large"},
+      {"deltarun linear.plan --data x=x.npy,label=target.npy --steps 99 --lr 1e6", "step|not a finite number|--lr"},
+  };
+#undef DATA
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  expect_run(&w, "deltaplan other.onnx -o linear.plan --loss mse --batch 4");
+  EXPECT_FAILURES(&w, 1, cases);
+  cr_expect_not(file_exists(&w, "t.onnx"), "half a model was left");
+  delta_test_folder_remove(&w.folder);
+}
+
+// A plan that was changed in a text editor is refused, and says what to do.
+Test(cli, edited_plans_are_refused, .timeout = 120) {
+#define EVALUATE "cmp -s a.plan b.plan || deltarun b.plan --eval x=x.npy,label=y.npy"
+  static const line_case_t cases[] = {
+      {"sed 's/\"threads\": *1/\"threads\": 2/' a.plan > b.plan; " EVALUATE, "deltaplan"},
+      {"sed 's/onednn [0-9.]*/onednn 0.0.1/' a.plan > b.plan; " EVALUATE, "0.0.1|deltaplan"},
+      {"sed 's/\"instruction_set\": *\"[a-z0-9]*/&x/' a.plan > b.plan; " EVALUATE, "instruction set|deltaplan"},
+      {"sed 's/\"id\": *\"..../\"id\": \"0123/' a.plan > b.plan; " EVALUATE, "numerics|deltaplan"},
+      {"sed 's/\"graph_hash\": *\"..../\"graph_hash\": \"0123/' a.plan > b.plan; " EVALUATE, "graph|deltaplan"},
+      {"sed 's/\"sha256\": *\"..../\"sha256\": \"0123/' a.plan > b.plan; " EVALUATE, "model.onnx|SHA-256|deltaplan"},
+      {"sed 's/\"ignore_index\": *-100/\"ignore_index\": -1/' a.plan > b.plan; " EVALUATE, "graph|deltaplan"},
+      {"head -c 500 a.plan > b.plan; " EVALUATE, "b.plan"},
+      {": > b.plan; " EVALUATE, "b.plan"},
+  };
+#undef EVALUATE
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --threads 1");
+  EXPECT_FAILURES(&w, 1, cases);
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- what fits
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+static delta_json_document_t *parse_json(const char *text) {
+  delta_json_document_t *document = NULL;
+  delta_test_expect_ok(delta_json_parse(text, strlen(text), "output", delta_allocator_system(), &document), "JSON");
+  return document;
+}
+
+static double json_number(const delta_json_document_t *document, const char *key) {
+  double value = 0;
+  delta_test_expect_ok(delta_json_get_double(document, delta_json_root(document), key, &value), key);
+  return value;
+}
+
+Test(cli, json_has_every_name, .timeout = 60) {
+  static const char *const names[] = {"model",
+                                      "device",
+                                      "policy",
+                                      "numerics_id",
+                                      "nodes",
+                                      "batch",
+                                      "trainable_parameters",
+                                      "budget_bytes",
+                                      "arena_bytes",
+                                      "peak_bytes",
+                                      "unlimited_peak_bytes",
+                                      "eager_peak_bytes",
+                                      "minimum_budget_bytes",
+                                      "state_bytes",
+                                      "swapped_bytes",
+                                      "swapped_tensors",
+                                      "recomputed_nodes",
+                                      "step_seconds",
+                                      "unlimited_step_seconds",
+                                      "slowdown",
+                                      "recompute_seconds",
+                                      "stall_seconds",
+                                      "lower_bound_seconds",
+                                      "planning_seconds",
+                                      "profiling_seconds",
+                                      "memory"};
+  static const struct {
+    const char *line;
+    int exit_status;
+  } cases[] = {{"deltaplan model.onnx --loss cross_entropy --batch 4 --json --budget 1GiB", 0},
+               {"deltaplan model.onnx --loss cross_entropy --batch 4 --json --budget 4096", 3}};
+  workplace_t w;
+  open_workplace(&w);
+  double minimum = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    cr_assert_eq(result->exit_status, cases[i].exit_status, "%s: %s", cases[i].line, result->error);
+    delta_json_document_t *document = parse_json(result->output);
+    for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
+      cr_expect_not_null(delta_json_find(delta_json_root(document), names[k]), "%s: no '%s'", cases[i].line, names[k]);
+    cr_expect_eq(json_number(document, "trainable_parameters"), 4 * 6 + 6 + 6 * 3 + 3);
+    cr_expect_eq(json_number(document, "batch"), 4);
+    cr_expect_eq(json_number(document, "budget_bytes"), i ? 4096 : 1 << 30);
+    minimum = json_number(document, "minimum_budget_bytes");
+    delta_json_free(document);
+  }
+  char line[256];
+  snprintf(line, sizeof line, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --budget %.0f", minimum);
+  expect_run(&w, line);
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 3");
+  snprintf(line, sizeof line, "deltarun a.plan --data x=x.npy,label=y.npy --steps 3 --budget %.0f", minimum - 1);
+  const line_case_t less[] = {{line, "budget"},
+                              {"deltaplan model.onnx --loss cross_entropy --batch 4 --budget 4096", "needs|budget|--budget|4.00 KiB"}};
+  EXPECT_FAILURES(&w, 3, less);
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- a whole training
+// ----------------------------------------------------------------------------------------------------------------------------
+
+// The last object of a metrics file that has `key`; the caller frees.
+static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
+  char *text = read_file(w, name), *at = text;
+  cr_assert_not_null(text, "no '%s'", name);
+  delta_json_document_t *found = NULL;
+  for (*out_lines = 0; *at; ++*out_lines) {
+    char *end = strchr(at, '\n');
+    cr_assert_not_null(end, "a line of '%s' is not ended", name);
+    *end = '\0';
+    delta_json_document_t *document = parse_json(at);
+    if (delta_json_find(delta_json_root(document), key)) {
+      delta_json_free(found);
+      found = document;
+    } else {
+      delta_json_free(document);
+    }
+    at = end + 1;
+  }
+  cr_assert_not_null(found, "no line of '%s' has '%s'", name, key);
+  delta_release(delta_allocator_system(), text);
+  return found;
+}
+
+typedef struct form_case {
+  char form[16];
+  char model[16];
+} form_case_t;
+
+ParameterizedTestParameters(cli, trained_model_evaluates_alike) {
+  static form_case_t cases[] = {{"inference", "model.onnx"}, {"training", "model.onnx"}};
+  return cr_make_param_array(form_case_t, cases, sizeof cases / sizeof *cases);
+}
+
+ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  char line[512];
+  snprintf(line, sizeof line, "deltaplan %s -o a.plan --loss cross_entropy --batch 4 --optimizer adamw --lr 0.05 --clip-grad-norm 1",
+           c->model);
+  expect_run(&w, line);
+  snprintf(
+      line, sizeof line,
+      "deltarun a.plan --data x=x.npy,label=y.npy --eval x=x.npy,label=y.npy --epochs 20 --seed 3 --metrics m.jsonl -o t.onnx --export %s",
+      c->form);
+  expect_run(&w, line);
+  size_t lines = 0;
+  delta_json_document_t *step = last_metrics(&w, "m.jsonl", "gradient_norm", &lines);
+  cr_expect_eq(lines, 20 * 6 + 20); // 22 samples in batches of 4, and an evaluation an epoch
+  static const char *const names[] = {
+      "step",       "epoch", "loss", "learning_rate", "seconds", "samples_per_second", "stall_seconds", "arena_peak_bytes",
+      "host_bytes", "events"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
+    cr_expect_not_null(delta_json_find(delta_json_root(step), names[k]), "%s", names[k]);
+  cr_expect_eq(json_number(step, "step"), 120);
+  cr_expect_eq(json_number(step, "epoch"), 20);
+  cr_expect_float_eq(json_number(step, "learning_rate"), 0.05, 1e-9);
+  delta_json_document_t *trained = last_metrics(&w, "m.jsonl", "accuracy", &lines);
+  cr_expect_gt(json_number(trained, "accuracy"), 0.8, "it learned nothing: %g", json_number(trained, "accuracy"));
+  expect_run(&w,
+             "deltaplan t.onnx -o t.plan --loss cross_entropy --batch 5 && deltarun t.plan --eval x=x.npy,label=y.npy --metrics e.jsonl");
+  delta_json_document_t *evaluated = last_metrics(&w, "e.jsonl", "accuracy", &lines);
+  cr_expect_eq(lines, 1);
+  cr_expect_eq(json_number(evaluated, "accuracy"), json_number(trained, "accuracy"));
+  cr_expect_float_eq(json_number(evaluated, "loss"), json_number(trained, "loss"), 1e-5);
+  delta_json_free(step);
+  delta_json_free(trained);
+  delta_json_free(evaluated);
+  delta_test_folder_remove(&w.folder);
+}
+
+// Equal seeds give equal files; another seed another order and so another file.
+Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
+  expect_run(&w, "for k in 1 2; do deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 5 -o t$k.onnx; done; cmp t1.onnx t2.onnx");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 -o t3.onnx; ! cmp -s t1.onnx t3.onnx");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 --no-shuffle -o t4.onnx; ! cmp -s t3.onnx t4.onnx");
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- signals
+// -----------------------------------------------------------------------------------------------------------------------------------
+
+typedef struct signal_case {
+  char name[8];
+  int exit_status;
+} signal_case_t;
+
+ParameterizedTestParameters(cli, signal_ends_after_the_step) {
+  static signal_case_t cases[] = {{"INT", 130}, {"TERM", 143}};
+  return cr_make_param_array(signal_case_t, cases, sizeof cases / sizeof *cases);
+}
+
+ParameterizedTest(signal_case_t *c, cli, signal_ends_after_the_step, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  char line[512];
+  snprintf(line, sizeof line,
+           "deltarun a.plan --data x=x.npy,label=y.npy --steps 1000000000 --metrics m.jsonl -o t.onnx & p=$!; "
+           "until [ -s m.jsonl ]; do sleep 0.02; done; kill -%s $p; wait $p",
+           c->name);
+  const delta_process_result_t *result = run_line(&w, line);
+  cr_expect_eq(result->exit_status, c->exit_status, "exit %d: %s", result->exit_status, result->error);
+  cr_expect(delta_words_all(result->output, "stopped by a signal after step|wrote t.onnx"), "%s", result->output);
+  cr_expect_str_empty(result->error);
+  size_t lines = 0;
+  delta_json_free(last_metrics(&w, "m.jsonl", "loss", &lines));
+  expect_run(&w, "deltaplan t.onnx --batch 2 --loss cross_entropy");
+  delta_test_folder_remove(&w.folder);
+}
+
+// A step of seconds: the second signal does not wait for it, and nothing is written.
+Test(cli, second_signal_ends_at_once, .timeout = 120) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan " DELTA_SOURCE_FOLDER
+                 "/examples/digits/resnet.onnx -o a.plan --loss cross_entropy --batch 4096 --threads 1 --budget unlimited");
+  const delta_process_result_t *result =
+      run_line(&w, "deltarun a.plan --model " DELTA_SOURCE_FOLDER
+                   "/examples/digits/resnet.onnx --data synthetic:samples=4096 --steps 100000 --metrics m.jsonl -o t.onnx & p=$!; "
+                   "until [ -e m.jsonl ]; do sleep 0.02; done; kill -INT $p; sleep 0.3; kill -TERM $p; wait $p");
+  cr_expect_eq(result->exit_status, 143, "exit %d: %s", result->exit_status, result->error);
+  cr_expect_not(file_exists(&w, "t.onnx"));
+  delta_test_folder_remove(&w.folder);
+}
