@@ -129,7 +129,8 @@ void delta_planner_destroy(delta_planner_t *planner) {
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  return planner->descent.least ? planner->descent.least : planner->kept;
+  const delta_schedule_t *least = planner->descent.least;
+  return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
