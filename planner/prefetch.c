@@ -7,13 +7,14 @@
 typedef struct prefetcher {
   const delta_problem_t *problem;
   delta_schedule_t *schedule;
-  delta_region_t scratch;  // Owns the tables.
-  int64_t *live_bytes;     // by step
-  double *clock_seconds;   // by step: its start when steps run one after another and copies take no time
-  uint32_t *first_use;     // by buffer: the first step that reads it, or the last step of all
-  uint32_t *copies;        // steps that copy back, in order
+  delta_region_t scratch; // Owns the tables.
+  int64_t *live_bytes;    // by step
+  double *clock_seconds;  // by step: its start when steps run one after another and copies take no time
+  uint32_t *first_use;    // by buffer: the first step that reads it, or the last step of all
+  uint32_t *copies;       // steps that copy back, in order
   uint32_t copy_count;
-  uint32_t *places;        // by copy: the step before which it goes
+  uint32_t *limits; // by copy: the first step before which it may go
+  uint32_t *places; // by copy: the step before which it goes
   uint64_t capacity_bytes;
 } prefetcher_t;
 
@@ -28,6 +29,7 @@ static delta_status_t make_tables(prefetcher_t *prefetcher) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, (size_t)schedule->step_count + 1, &prefetcher->clock_seconds));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->buffer_count, &prefetcher->first_use));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &prefetcher->copies));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &prefetcher->limits));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, schedule->step_count, &prefetcher->places));
   delta_live_bytes(schedule, prefetcher->live_bytes);
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) prefetcher->first_use[b] = schedule->step_count - 1;
@@ -55,6 +57,20 @@ static uint32_t after_copy_below(const delta_schedule_t *schedule, uint32_t step
   return 0;
 }
 
+// Copies stay in their order, so one may not go before the limit of an earlier one.
+static void set_limits(prefetcher_t *prefetcher, uint32_t depth) {
+  uint32_t limit = 0;
+  for (uint32_t c = 0; c < prefetcher->copy_count; ++c) {
+    const uint32_t below = after_copy_below(prefetcher->schedule, prefetcher->copies[c]);
+    // Not before the one that is `depth` earlier has been used.
+    const uint32_t used = c >= depth ? prefetcher->first_use[copied_buffer(prefetcher, c - depth)] + 1 : 0;
+    if (below > limit) limit = below;
+    if (used > limit) limit = used;
+    if (limit > prefetcher->copies[c]) limit = prefetcher->copies[c];
+    prefetcher->limits[c] = limit;
+  }
+}
+
 // Moves a place down to `limit` as long as the time there is later than `start_seconds` and the buffer has room.
 static uint32_t find_place(prefetcher_t *prefetcher, uint32_t copy, uint32_t limit, double start_seconds) {
   const uint32_t step = prefetcher->copies[copy];
@@ -68,19 +84,15 @@ static uint32_t find_place(prefetcher_t *prefetcher, uint32_t copy, uint32_t lim
   return place;
 }
 
-static void choose_places(prefetcher_t *prefetcher, uint32_t depth) {
+static void choose_places(prefetcher_t *prefetcher) {
   double next_start_seconds = prefetcher->clock_seconds[prefetcher->schedule->step_count];
   uint32_t next_place = prefetcher->schedule->step_count;
   for (uint32_t c = prefetcher->copy_count; c-- > 0;) {
-    const uint32_t buffer = copied_buffer(prefetcher, c), step = prefetcher->copies[c];
+    const uint32_t buffer = copied_buffer(prefetcher, c);
     const double need_seconds = prefetcher->clock_seconds[prefetcher->first_use[buffer]];
     const double end_seconds = need_seconds < next_start_seconds ? need_seconds : next_start_seconds;
     const double copy_seconds = (double)prefetcher->schedule->buffers[buffer].size_bytes / prefetcher->problem->prefetch_bytes_per_second;
-    uint32_t limit = after_copy_below(prefetcher->schedule, step);
-    // Not before the one that is `depth` earlier has been used.
-    const uint32_t used = c >= depth ? prefetcher->first_use[copied_buffer(prefetcher, c - depth)] + 1 : 0;
-    if (used > limit) limit = used;
-    prefetcher->places[c] = find_place(prefetcher, c, limit, end_seconds - copy_seconds);
+    prefetcher->places[c] = find_place(prefetcher, c, prefetcher->limits[c], end_seconds - copy_seconds);
     if (prefetcher->places[c] > next_place) prefetcher->places[c] = next_place;
     next_place = prefetcher->places[c];
     const double place_seconds = prefetcher->clock_seconds[next_place];
@@ -104,7 +116,8 @@ static delta_status_t find_lifetimes(prefetcher_t *prefetcher) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&prefetcher->scratch, schedule->buffer_count, &stays));
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
     delta_buffer_t *buffer = &schedule->buffers[b];
-    const bool is_output = buffer->tensor != DELTA_PROBLEM_NONE && (prefetcher->problem->tensors[buffer->tensor].flags & DELTA_TENSOR_OUTPUT);
+    const bool is_output =
+        buffer->tensor != DELTA_PROBLEM_NONE && (prefetcher->problem->tensors[buffer->tensor].flags & DELTA_TENSOR_OUTPUT);
     stays[b] = is_output && buffer->last_step == end;
     buffer->first_step = buffer->last_step = 0;
   }
@@ -126,7 +139,8 @@ static delta_status_t move_steps(prefetcher_t *prefetcher) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&schedule->region, schedule->step_count, &steps));
   uint32_t count = 0, copy = 0;
   for (uint32_t s = 0; s <= schedule->step_count; ++s) {
-    for (; copy < prefetcher->copy_count && prefetcher->places[copy] <= s; ++copy) steps[count++] = schedule->steps[prefetcher->copies[copy]];
+    for (; copy < prefetcher->copy_count && prefetcher->places[copy] <= s; ++copy)
+      steps[count++] = schedule->steps[prefetcher->copies[copy]];
     if (s < schedule->step_count && schedule->steps[s].kind != DELTA_STEP_SWAP_IN) steps[count++] = schedule->steps[s];
   }
   schedule->steps = steps;
@@ -135,7 +149,8 @@ static delta_status_t move_steps(prefetcher_t *prefetcher) {
 
 static delta_status_t prefetch(prefetcher_t *prefetcher, uint32_t depth) {
   DELTA_RETURN_IF_ERROR(make_tables(prefetcher));
-  choose_places(prefetcher, depth);
+  set_limits(prefetcher, depth);
+  choose_places(prefetcher);
   DELTA_RETURN_IF_ERROR(move_steps(prefetcher));
   return delta_live_measure_peak(prefetcher->schedule, prefetcher->scratch.allocator);
 }

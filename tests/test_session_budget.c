@@ -79,8 +79,9 @@ typedef struct budget_case {
 
 ParameterizedTestParameters(session_budget, results_do_not_depend_on_the_budget) {
   static budget_case_t cases[] = {
-      {"smallest", "minimum", 1, true},       {"smallest, micro-steps", "minimum", 2, true}, {"60 %", "60%", 1, true},
-      {"90 %, micro-steps", "90%", 2, true}, {"all there is", "100%", 1, false},
+      {"smallest", "minimum", 1, true},   {"smallest, micro-steps", "minimum", 2, true},
+      {"60 %", "60%", 1, true},           {"90 %, micro-steps", "90%", 2, true},
+      {"all there is", "100%", 1, false},
   };
   return cr_make_param_array(budget_case_t, cases, sizeof cases / sizeof *cases);
 }
@@ -153,8 +154,8 @@ Test(session_budget, a_bad_value_below_is_found) {
   delta_test_expect_ok(delta_session_write(training.session, "w3", weights, sizeof weights), "w3");
   delta_test_batch_t batch;
   delta_test_batch_make(training.session, 0, BATCH, &batch);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, rate, NULL), DELTA_STATUS_NOT_A_NUMBER,
-                           "state|w3");
+  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, rate, NULL),
+                           DELTA_STATUS_NOT_A_NUMBER, "state|w3");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }

@@ -63,9 +63,11 @@ Test(tier, folders_that_will_not_do_are_named) {
   delta_tier_t *tier = NULL;
   delta_test_expect_status(delta_tier_create("/no/such/folder", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
                            "/no/such/folder|--tier");
-  delta_test_expect_status(delta_tier_create("/dev/null", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND, "/dev/null|--tier");
+  delta_test_expect_status(delta_tier_create("/dev/null", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
+                           "/dev/null|--tier");
   setenv("TMPDIR", "/no/such/place", 1);
-  delta_test_expect_status(delta_tier_create(NULL, no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND, "/no/such/place|--tier");
+  delta_test_expect_status(delta_tier_create(NULL, no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
+                           "/no/such/place|--tier");
   cr_expect_null(tier);
 }
 
