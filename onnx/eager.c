@@ -79,9 +79,9 @@ static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
   delta_node_t *inner = scaling_before(readers, erf->inputs[0]);
   delta_tensor_id_t x = inner ? inner->inputs[0] : erf->inputs[0];
   delta_node_t *plus_one = only_reader(readers, erf->outputs[0]);
-  if (!is_instruction(plus_one ? expression_of(plus_one, 1) : NULL, DELTA_EXPR_ADD)) return;
+  if (!plus_one || !is_instruction(expression_of(plus_one, 1), DELTA_EXPR_ADD)) return;
   delta_node_t *product = only_reader(readers, plus_one->outputs[0]);
-  if (!is_instruction(product ? expression_of(product, 2) : NULL, DELTA_EXPR_MUL)) return;
+  if (!product || !is_instruction(expression_of(product, 2), DELTA_EXPR_MUL)) return;
   delta_tensor_id_t factor = product->inputs[delta_tensor_same(product->inputs[0], plus_one->outputs[0]) ? 1 : 0];
   delta_node_t *half = NULL;
   if (!delta_tensor_same(factor, x)) {

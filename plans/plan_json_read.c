@@ -170,7 +170,9 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   DELTA_RETURN_IF_ERROR(read_integer(reader, object, "ignore_index", &build->ignore_index));
   DELTA_RETURN_IF_ERROR(read_optimizer(reader, object, &build->optimizer));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, "clip_gradient_norm", &build->clip_gradient_norm));
-  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "accumulates", &build->accumulates));
+  DELTA_RETURN_IF_ERROR(
+      delta_json_get_int64(reader->document, object, "accumulate", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &reader->plan->accumulate));
+  build->accumulates = reader->plan->accumulate > 1;
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
   return delta_json_get_bool(reader->document, object, "eager", &build->eager);
@@ -213,7 +215,7 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
     DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
 #define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &totals->field));
 #define READ_REAL(field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &totals->field));
-  DELTA_TOTALS_BYTES(READ_BYTES)
+  DELTA_TOTALS_INTEGERS(READ_BYTES)
   DELTA_TOTALS_REALS(READ_REAL)
 #undef READ_BYTES
 #undef READ_REAL
@@ -317,6 +319,21 @@ static delta_status_t read_states(const delta_plan_reader_t *reader, const delta
 
 // ---- Programs
 
+static delta_status_t read_layouts(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_plan_program_t *program) {
+  const delta_json_value_t *array = NULL;
+  size_t count;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "layouts", &array, &count));
+  if (count >= UINT32_MAX) return malformed(reader, "layouts", "too many");
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &program->layouts));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    const char *name = NULL;
+    DELTA_RETURN_IF_ERROR(delta_json_as_string(reader->document, value, "layouts", &name));
+    if (!delta_layout_find(name, &program->layouts[program->layout_count++]))
+      return delta_status_make(MALFORMED, "%s: layouts: '%s' is not a layout", reader->name, name);
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t read_program(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint32_t index) {
   delta_plan_t *plan = reader->plan;
   delta_plan_program_t *program = &plan->programs[index];
@@ -330,6 +347,7 @@ static delta_status_t read_program(const delta_plan_reader_t *reader, const delt
                              delta_program_names.names[program->kind], (long long)program->batch);
   }
   DELTA_RETURN_IF_ERROR(read_digest(reader, object, "graph_hash", sizeof program->graph_hash, program->graph_hash));
+  DELTA_RETURN_IF_ERROR(read_layouts(reader, object, program));
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, object, "schedule", &schedule));
   DELTA_RETURN_IF_ERROR(delta_plan_read_schedule(reader, schedule, index, &program->schedule));
   ++plan->program_count;

@@ -86,7 +86,8 @@ static void write_optimizer(delta_json_writer_t *writer, const delta_optimizer_o
   delta_json_end_object(writer);
 }
 
-static void write_build(delta_json_writer_t *writer, const delta_build_options_t *build) {
+static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
+  const delta_build_options_t *build = &plan->build;
   delta_json_begin_object(writer, "build");
   write_import_options(writer, &build->import);
   delta_json_write_string(writer, "loss", delta_loss_names.names[build->loss]);
@@ -95,7 +96,7 @@ static void write_build(delta_json_writer_t *writer, const delta_build_options_t
   write_integer(writer, "ignore_index", build->ignore_index);
   write_optimizer(writer, &build->optimizer);
   write_real(writer, "clip_gradient_norm", build->clip_gradient_norm);
-  delta_json_write_bool(writer, "accumulates", build->accumulates);
+  write_integer(writer, "accumulate", plan->accumulate);
   write_texts(writer, "freeze", build->freeze, build->freeze_count);
   write_texts(writer, "train", build->train, build->train_count);
   delta_json_write_bool(writer, "eager", build->eager);
@@ -190,6 +191,9 @@ static void write_program(delta_json_writer_t *writer, const delta_plan_program_
   delta_json_write_string(writer, "kind", delta_program_names.names[program->kind]);
   write_integer(writer, "batch", program->batch);
   delta_json_write_string(writer, "graph_hash", program->graph_hash);
+  delta_json_begin_inline_array(writer, "layouts");
+  for (uint32_t r = 0; r < program->layout_count; ++r) delta_json_write_string(writer, NULL, delta_layout_names.names[program->layouts[r]]);
+  delta_json_end_array(writer);
   write_schedule(writer, program->schedule);
   delta_json_end_object(writer);
 }
@@ -203,7 +207,7 @@ static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t 
   }
 #define WRITE_BYTES(field) write_bytes(writer, #field, totals->field);
 #define WRITE_REAL(field)  write_real(writer, #field, totals->field);
-  DELTA_TOTALS_BYTES(WRITE_BYTES)
+  DELTA_TOTALS_INTEGERS(WRITE_BYTES)
   DELTA_TOTALS_REALS(WRITE_REAL)
 #undef WRITE_BYTES
 #undef WRITE_REAL
@@ -222,7 +226,7 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "sha256", plan->model_sha256);
   delta_json_end_object(writer);
   delta_json_write_string(writer, "policy", plan->policy);
-  write_build(writer, &plan->build);
+  write_build(writer, plan);
   write_real(writer, "learning_rate", plan->learning_rate);
   write_numerics(writer, &plan->numerics);
   write_totals(writer, &plan->totals);

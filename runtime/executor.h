@@ -1,4 +1,5 @@
-// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing is allocated while it runs.
+// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing
+// is allocated while it runs.
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
 

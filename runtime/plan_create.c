@@ -17,6 +17,7 @@ typedef struct delta_plan_maker {
   delta_model_t *model;
   delta_device_t *device;
   delta_policy_t policy;
+  delta_program_choice_t choice; // how layouts and costs are found
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
@@ -26,13 +27,41 @@ typedef struct delta_plan_maker {
   uint64_t resident_program_bytes, below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
+// What the choice of layouts, and later of a schedule, goes by.
+static delta_status_t open_profile(delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
+  if (options->profile && strcmp(options->profile, "estimate") == 0) {
+    if (!options->save_profile) return DELTA_OK;
+    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+  }
+  const bool is_measured = !options->profile || strcmp(options->profile, "measure") == 0;
+  const delta_profiler_options_t profiler_options = {.device = maker->device,
+                                                     .path = is_measured ? NULL : options->profile,
+                                                     .only_read = !is_measured,
+                                                     .log = options->log,
+                                                     .progress = options->progress,
+                                                     .self = options->progress_self};
+  return delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler);
+}
+
+// Hands on what was measured.
+static delta_status_t keep_profile(delta_plan_maker_t *maker) {
+  delta_profiler_t *profiler = maker->choice.profiler;
+  if (!profiler) return DELTA_OK;
+  maker->plan->totals.profiling_seconds = delta_profiler_seconds(profiler);
+  delta_profiler_keep(profiler);
+  return maker->options->save_profile ? delta_profile_write(delta_profiler_profile(profiler), maker->options->save_profile) : DELTA_OK;
+}
+
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
-  return delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device);
+  DELTA_RETURN_IF_ERROR(delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
+  return open_profile(maker);
 }
 
 // The programs a plan has: those that a run with these options calls.
@@ -53,7 +82,7 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   uint32_t count = list_programs(maker->plan, kinds);
   for (uint32_t i = 0; i < count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_program_build(maker->model, &maker->plan->build, kinds[i], maker->plan->build.import.batch, maker->device,
-                                              false, maker->allocator, &maker->parts[i]));
+                                              &maker->choice, maker->allocator, &maker->parts[i]));
     ++maker->part_count;
     DELTA_RETURN_IF_ERROR(delta_plan_place_states(maker->plan, maker->parts[i].graph, maker->device->alignment_bytes));
   }
@@ -109,6 +138,14 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
+static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts_t *parts, delta_plan_program_t *program) {
+  void *layouts = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
+  program->layouts = layouts;
+  program->layout_count = parts->layout_count;
+  return DELTA_OK;
+}
+
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
@@ -129,6 +166,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   program->kind = parts->kind;
   program->batch = parts->batch;
   program->schedule = result.schedule;
+  DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
 }
@@ -196,10 +234,12 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.import.log = (delta_log_sink_t){0};
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
+  delta_program_choice_t choice = maker->choice;
+  choice.plain = plain;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(
       status,
-      delta_program_build(maker->model, &build, maker->parts[0].kind, build.import.batch, maker->device, plain, maker->allocator, &parts),
+      delta_program_build(maker->model, &build, maker->parts[0].kind, build.import.batch, maker->device, &choice, maker->allocator, &parts),
       cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_program_plan(&parts, policy, build.import.levers, UINT64_MAX, maker->allocator, &result), cleanup);
   uint64_t state_bytes = 0;
@@ -363,6 +403,7 @@ static void deinit_maker(delta_plan_maker_t *maker) {
     delta_planner_destroy(maker->planners[i]);
     delta_program_deinit(&maker->parts[i]);
   }
+  delta_profiler_destroy(maker->choice.profiler);
   delta_device_close(maker->device);
   delta_model_free(maker->model);
   delta_plan_free(maker->plan);
@@ -382,13 +423,14 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   log_facts(&maker);
   DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker, &maker.resident_minimum_bytes), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, keep_profile(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, find_minimum(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, choose_homes(&maker), cleanup);
   status = plan_programs(&maker);
   if (!status) count_memory(&maker);
-  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
     out_summary->batch = maker.parts[0].batch; // also when no program has been planned

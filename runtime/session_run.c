@@ -29,10 +29,11 @@ static void fill_report(const delta_session_t *session, const delta_live_program
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
 
-// --- a loss that is not finite -----------------------------------------------------------------------------------------------------------------
+// --- a loss that is not finite
+// -----------------------------------------------------------------------------------------------------------------
 
-// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the update divides by the
-// count of all micro-batches: there the sum is watched.
+// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
+// update divides by the count of all micro-batches: there the sum is watched.
 static uint32_t watched_output(const delta_live_program_t *program) {
   const char *name = program->parts.kind == DELTA_PROGRAM_TRAIN        ? DELTA_NAME_LOSS
                      : program->parts.kind == DELTA_PROGRAM_ACCUMULATE ? DELTA_NAME_LOSS_SUM
@@ -129,7 +130,8 @@ static delta_status_t check_accumulated(delta_session_t *session) {
                            "this step; accumulate a micro-batch with labels before the update");
 }
 
-// --- running -----------------------------------------------------------------------------------------------------------------------------------
+// --- running
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,

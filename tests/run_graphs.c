@@ -30,7 +30,8 @@ typedef struct model_entry {
   double eager_tolerance;
 } model_entry_t;
 
-static delta_status_t read_entry(const delta_json_document_t *index, const delta_json_value_t *value, const char *folder, model_entry_t *out) {
+static delta_status_t read_entry(const delta_json_document_t *index, const delta_json_value_t *value, const char *folder,
+                                 model_entry_t *out) {
   const char *file = NULL;
   const delta_json_value_t *loss = NULL, *ops = NULL;
   DELTA_RETURN_IF_ERROR(delta_json_get_string(index, value, "name", &out->name));
@@ -40,10 +41,12 @@ static delta_status_t read_entry(const delta_json_document_t *index, const delta
   DELTA_RETURN_IF_ERROR(delta_json_get_string(index, loss, "name", &out->loss));
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(index, loss, "class_axis", -8, 8, &out->class_axis));
   out->ignore_index = -100;
-  if (delta_json_find(loss, "ignore_index")) DELTA_RETURN_IF_ERROR(delta_json_get_int64(index, loss, "ignore_index", INT32_MIN, INT32_MAX, &out->ignore_index));
+  if (delta_json_find(loss, "ignore_index"))
+    DELTA_RETURN_IF_ERROR(delta_json_get_int64(index, loss, "ignore_index", INT32_MIN, INT32_MAX, &out->ignore_index));
   DELTA_RETURN_IF_ERROR(delta_json_get_object(index, value, "ops", &ops));
   out->eager_tolerance = delta_json_find(ops, "MatMul") ? 0.10 : 0.05;
-  if (snprintf(out->path, sizeof out->path, "%s/%s", folder, file) >= (int)sizeof out->path) return delta_status_make(INVALID_ARGUMENT, "the path of '%s' is too long", file);
+  if (snprintf(out->path, sizeof out->path, "%s/%s", folder, file) >= (int)sizeof out->path)
+    return delta_status_make(INVALID_ARGUMENT, "the path of '%s' is too long", file);
   return DELTA_OK;
 }
 
@@ -51,6 +54,7 @@ static delta_status_t read_entry(const delta_json_document_t *index, const delta
 static delta_status_t plan_by(const model_entry_t *entry, int64_t batch, const char *policy, delta_plan_summary_t *out_summary) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
+  options.profile = "estimate";
   options.model_path = entry->path;
   options.policy = policy;
   options.budget = "unlimited";
@@ -81,9 +85,12 @@ static bool run_case(const model_entry_t *entry, int64_t batch, double pytorch_b
   double arena = relative(none.arena_bytes, (double)none.peak_bytes), eager_arena = relative(eager.arena_bytes, (double)eager.peak_bytes);
   double against_pytorch = relative(none.eager_peak_bytes, pytorch_bytes);
   bool passed = arena <= arena_tolerance && eager_arena <= arena_tolerance && fabs(against_pytorch) <= entry->eager_tolerance;
-  printf("%s %s batch %lld: %llu nodes, planned in %.2f s, arena %.1f MiB (%+.2f %% of live bytes, eager %+.2f %%), eager %.1f MiB (%+.1f %% of PyTorch)\n",
-         passed ? "ok" : "FAIL", entry->name, (long long)batch, (unsigned long long)none.nodes, none.planning_seconds, (double)none.arena_bytes / (1 << 20), 100 * arena,
-         100 * eager_arena, (double)none.eager_peak_bytes / (1 << 20), 100 * against_pytorch);
+  printf(
+      "%s %s batch %lld: %llu nodes, planned in %.2f s, arena %.1f MiB (%+.2f %% of live bytes, eager %+.2f %%), eager %.1f MiB (%+.1f %% "
+      "of PyTorch)\n",
+      passed ? "ok" : "FAIL", entry->name, (long long)batch, (unsigned long long)none.nodes, none.planning_seconds,
+      (double)none.arena_bytes / (1 << 20), 100 * arena, 100 * eager_arena, (double)none.eager_peak_bytes / (1 << 20),
+      100 * against_pytorch);
   return passed;
 }
 

@@ -126,7 +126,8 @@ static bool file_exists(const workplace_t *w, const char *name) {
   return access(delta_test_folder_path(&w->folder, name, path), F_OK) == 0;
 }
 
-// --- usage -------------------------------------------------------------------------------------------------------------------------------------
+// --- usage
+// -------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -220,7 +221,6 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
       "deltaplan model.onnx --levers all",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --init random",
-      "deltaplan model.onnx --save-profile p.json",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
       "deltaplan model.onnx --dump-problem p.json",
@@ -263,7 +263,8 @@ Test(cli, help_and_version) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- errors ------------------------------------------------------------------------------------------------------------------------------------
+// --- errors
+// ------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -348,7 +349,8 @@ Test(cli, edited_plans_are_refused, .timeout = 120) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- what fits ---------------------------------------------------------------------------------------------------------------------------------
+// --- what fits
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_json_document_t *parse_json(const char *text) {
   delta_json_document_t *document = NULL;
@@ -420,7 +422,8 @@ Test(cli, json_has_every_name, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- a whole training ----------------------------------------------------------------------------------------------------------------------------
+// --- a whole training
+// ----------------------------------------------------------------------------------------------------------------------------
 
 // The last object of a metrics file that has `key`; the caller frees.
 static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
@@ -503,7 +506,8 @@ Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- signals -----------------------------------------------------------------------------------------------------------------------------------
+// --- signals
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct signal_case {
   char name[8];

@@ -21,8 +21,8 @@ typedef struct delta_dim {
   int64_t size;
 } delta_dim_t;
 
-// What to plan. Initialize with delta_plan_options_init, then set what differs. Strings and lists are borrowed during the call. The words are those of
-// `deltaplan --help`, which has the meaning of each.
+// What to plan. Initialize with delta_plan_options_init, then set what differs. Strings and lists are borrowed during the call. The words
+// are those of `deltaplan --help`, which has the meaning of each.
 typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
@@ -48,12 +48,20 @@ typedef struct delta_plan_options {
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
   int32_t threads; // 0: as many as the process may use
+  const char
+      *profile; // what kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file
+  const char *save_profile; // a file that receives what was measured or read; NULL for none
+  const char
+      *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  // Told while kernels are measured; NULL for none.
+  void (*progress)(void *self, uint32_t done, uint32_t total);
+  void *progress_self;
   delta_log_sink_t log;
 } delta_plan_options_t;
 
 DELTA_API void delta_plan_options_init(delta_plan_options_t *options);
-// What is wrong with the options by themselves, without a look at the model or the device. INVALID_ARGUMENT names the option and what it may be. Planning checks
-// the same.
+// What is wrong with the options by themselves, without a look at the model or the device. INVALID_ARGUMENT names the option and what it
+// may be. Planning checks the same.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator);
 
 // Plans a model. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary, when given, has the sizes.

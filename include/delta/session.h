@@ -1,5 +1,5 @@
-// Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and write
-// parameters, export.
+// Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and
+// write parameters, export.
 //
 // A session belongs to one thread at a time; different sessions are independent.
 #ifndef DELTA_SESSION_H_
@@ -35,7 +35,8 @@ typedef struct delta_session_options {
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
 
-// Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule, commits the arena, reads the weights into it.
+// Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule,
+// commits the arena, reads the weights into it.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
 DELTA_API void delta_session_destroy(delta_session_t *session);
@@ -51,8 +52,8 @@ typedef struct delta_batch {
   int64_t rows; // samples; a count the plan does not have is planned on first use and kept
   const delta_feed_t *feeds;
   size_t feed_count;
-  // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows` samples.
-  // Called a second time only to find the source of a NaN.
+  // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows`
+  // samples. Called a second time only to find the source of a NaN.
   delta_status_t (*fill)(void *self, void *const *buffers);
   void *self; // Borrowed.
 } delta_batch_t;
@@ -110,7 +111,8 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *sess
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
                                                             size_t size_bytes);
 
-// An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not NULL and large enough.
+// An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not
+// NULL and large enough.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
                                                                   size_t capacity_bytes, size_t *out_size_bytes);
 

@@ -100,7 +100,8 @@ static void seed(const derivation_t *self, delta_expr_gradient_t *g) {
   }
 }
 
-// Emits the outputs of a finished builder over the derivation's shape: a REDUCE when there are axes, else POINTWISE.
+// Emits the outputs of a finished builder over the derivation's shape: a REDUCE when there are axes, else POINTWISE. `kinds` and `dtypes`
+// have one entry an output; no `kinds` are sums.
 static void emit_builder(const derivation_t *self, delta_expr_gradient_t *g, const delta_reduce_kind_t *kinds, uint32_t axes,
                          const delta_dtype_t *dtypes, delta_tensor_id_t *outputs) {
   delta_emit_t *emit = self->args->emit;
@@ -124,7 +125,8 @@ static void emit_builder(const derivation_t *self, delta_expr_gradient_t *g, con
   } else {
     delta_reduce_attrs_t attrs = {.shape = self->shape, .axes = axes, .expr = expr};
     memcpy(attrs.dtypes, dtypes, expr.output_count * sizeof *dtypes);
-    for (uint16_t k = 0; k < expr.output_count; ++k) attrs.kinds[k] = kinds ? kinds[k] : DELTA_REDUCE_SUM;
+    for (uint16_t k = 0; k < expr.output_count; ++k) attrs.kinds[k] = DELTA_REDUCE_SUM;
+    if (kinds) memcpy(attrs.kinds, kinds, expr.output_count * sizeof *kinds);
     delta_emit_node(emit, DELTA_CORE_REDUCE, &attrs, sizeof attrs, inputs, expr.input_count, outputs, expr.output_count, 0);
   }
 }
@@ -158,7 +160,7 @@ static bool derive(const derivation_t *self, uint32_t wanted, uint32_t axes) {
   delta_expr_gradient_run(&g, wanted, gradients);
   if (g.builder.overflow) return false;
   uint32_t position[DELTA_EXPR_MAX_INPUTS] = {0}, computed = 0;
-  delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
+  delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS] = {0};
   delta_tensor_id_t outputs[DELTA_EXPR_MAX_OUTPUTS];
   for (uint32_t k = 0; k < args->node->input_count; ++k) {
     if (!((wanted >> k) & 1u) || gradients[k] == DELTA_EXPR_NONE) continue;

@@ -1,4 +1,5 @@
 // Lowering of operators that move data without computing.
+#include <assert.h>
 #include <string.h>
 
 #include "onnx/lower/lower.h"
@@ -118,8 +119,9 @@ static bool read_slice(delta_lower_t *lower, slice_range_t *range) {
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) { return value < low ? low : value > high ? high : value; }
 
-// Number of indices start, start + step, ... before end. Magnitudes in uint64: -INT64_MIN does not exist.
+// Number of indices start, start + step, ... before end; the step is not 0. Magnitudes in uint64: -INT64_MIN does not exist.
 static int64_t slice_count(int64_t start, int64_t end, int64_t step) {
+  assert(step != 0);
   if (step > 0) return start >= end ? 0 : (end - start - 1) / step + 1;
   return start <= end ? 0 : (int64_t)((uint64_t)(start - end - 1) / (0 - (uint64_t)step) + 1);
 }

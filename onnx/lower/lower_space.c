@@ -34,12 +34,12 @@ delta_status_t delta_lower_depth_to_space(delta_lower_t *lower) {
   int64_t size = 0;
   if (!read_blocks(lower, &shape, &size)) return DELTA_OK;
   const int64_t n = shape.dims[0], c = shape.dims[1], h = shape.dims[2], w = shape.dims[3];
-  if (c % (size * size) != 0) {
-    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "%lld channels are no multiple of %lld blocks", (long long)c,
-                           (long long)(size * size));
+  const int64_t blocks = size * size;
+  if (c % blocks != 0) {
+    (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "%lld channels are no multiple of %lld blocks", (long long)c, (long long)blocks);
     return DELTA_OK;
   }
-  const int64_t depth = c / (size * size);
+  const int64_t depth = c / blocks;
   int64_t height = 0, width = 0;
   if (!delta_int64_mul(h, size, &height) || !delta_int64_mul(w, size, &width)) return too_large(lower);
   const delta_shape_t blocks_outside = {.rank = 6, .dims = {n, size, size, depth, h, w}},
@@ -116,8 +116,8 @@ delta_status_t delta_lower_max_unpool(delta_lower_t *lower) {
   const delta_shape_t flat = {.rank = 1, .dims = {delta_shape_count(&shape)}};
   const delta_scatter_attrs_t scatter = {.axis = 0, .kind = DELTA_SCATTER_NONE};
   delta_tensor_id_t zeros = delta_emit_fill(&lower->emit, delta_emit_dtype(&lower->emit, x), &flat, 0.0);
-  delta_tensor_id_t y = DELTA_EMIT(&lower->emit, SCATTER_ELEMENTS, scatter, zeros, delta_emit_view(&lower->emit, indices, &list),
-                                   delta_emit_view(&lower->emit, x, &list));
+  delta_tensor_id_t places = delta_emit_view(&lower->emit, indices, &list), elements = delta_emit_view(&lower->emit, x, &list);
+  delta_tensor_id_t y = DELTA_EMIT(&lower->emit, SCATTER_ELEMENTS, scatter, zeros, places, elements);
   y = delta_emit_view(&lower->emit, y, &shape);
   if (!delta_tensor_is_none(delta_lower_input(lower, 2))) {
     delta_pad_attrs_t attrs = {.mode = DELTA_PAD_CONSTANT, .data_shape = shape};

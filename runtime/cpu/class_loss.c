@@ -1,4 +1,5 @@
 // Cross entropy, negative log likelihood and their gradients in float32, threads over strips of positions.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -130,6 +131,7 @@ static void cross_entropy_grad_strips(const void *context, int64_t begin, int64_
     int64_t line_labels[DELTA_STRIP_LINES];
     int32_t counts[DELTA_STRIP_LINES];
     float scales[DELTA_STRIP_LINES];
+    assert(strip.width >= 1);
     for (int64_t w = 0; w < strip.width; ++w) {
       line_labels[w] = counted_label(&labels, strip.line + w);
       counts[w] = line_labels[w] >= 0;

@@ -1,4 +1,5 @@
 // Operators that only move elements, of any type: TRANSPOSE, SLICE, SLICE_GRAD, SPLIT, CONCAT, PAD with a constant and its gradient, CONSTANT, TRILU.
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/cpu/copy.h"
@@ -157,6 +158,7 @@ static delta_status_t prepare_parts(delta_kernel_t *kernel, const delta_tensor_t
     delta_strided_t in_part = dense_layout(&box);
     delta_copy_init(&copies[k], &box, delta_dtype_bytes(whole->dtype), into_whole ? &in_whole : &in_part,
                     into_whole ? &in_part : &in_whole);
+    assert(part || !into_whole); // what is put together is all there
     in_whole.start += (into_whole ? part->shape.dims[attrs->axis] : attrs->sizes[k]) * in_whole.strides[attrs->axis];
   }
   return DELTA_OK;

@@ -19,7 +19,7 @@ typedef struct delta_strips {
 typedef struct delta_strip {
   int64_t start; // offset of the first line's first element
   int64_t line;  // index of the first line, counting lines in the order of their first elements
-  int64_t width; // lines
+  int64_t width; // lines, at least 1
 } delta_strip_t;
 
 delta_strips_t delta_strips_of(const delta_shape_t *shape, int32_t axis);

@@ -116,7 +116,7 @@ static delta_status_t parse_descr(header_cursor_t *cursor, delta_npy_header_t *h
 static delta_status_t parse_member(header_cursor_t *cursor, delta_npy_header_t *header, bool *fortran_order, unsigned *seen) {
   static const char *const keys[] = {"descr", "fortran_order", "shape"};
   enum { DESCR, FORTRAN_ORDER, SHAPE, KEY_COUNT };
-  header_text_t key;
+  header_text_t key = {0};
   DELTA_RETURN_IF_ERROR(parse_string(cursor, &key));
   int index = 0;
   while (index < KEY_COUNT && !text_is(key, keys[index])) ++index;
