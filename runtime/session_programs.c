@@ -59,6 +59,11 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
   return DELTA_OK;
 }
 
+static void tally_step(void *self, const delta_step_event_t *event) {
+  const delta_live_program_t *program = self;
+  delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
+}
+
 static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
   delta_status_t status =
       delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator);
@@ -75,6 +80,8 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .arena = session->arena,
       .state_bytes = session->state_bytes,
       .poison = session->options.verify_arena != 0,
+      .on_step = session->options.time_steps ? tally_step : NULL,
+      .self = program,
   };
   return delta_executor_create(&options, session->allocator, &program->executor);
 }
@@ -91,6 +98,7 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
                                    delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
+  program->tally = &session->tally;
   delta_status_t status = DELTA_OK;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
