@@ -27,9 +27,7 @@ static void write_quoted(delta_json_writer_t *writer, const char *text) {
     if (cursor > run) writer->status = delta_text_append(writer->out, "%.*s", (int)(cursor - run), run);
     run = cursor + 1;
     if (character == 0) break;
-    char escape[8];
-    snprintf(escape, sizeof escape, character < 0x20 ? "\\u%04x" : "\\%c", character);
-    write_text(writer, escape);
+    if (!writer->status) writer->status = delta_text_append(writer->out, character < 0x20 ? "\\u%04x" : "\\%c", character);
   }
   write_text(writer, "\"");
 }

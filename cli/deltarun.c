@@ -19,7 +19,7 @@
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
-  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget;
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *tier;
   int64_t steps, epochs, warmup, seed;
   double learning_rate;
   int schedule, export_form; // indices of their choices
@@ -127,6 +127,13 @@ static const delta_option_t option_rows[] = {
      .offset = AT(budget),
      .choices = budget_choices,
      .help = "Replaces the plan's budget. A plan that needs more is refused with exit status 3."},
+    {.section = "MEMORY",
+     .name = "--tier",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "DIR",
+     .offset = AT(tier),
+     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no name and is gone "
+             "when the program ends."},
     LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
     {.section = "OUTPUT",
      .name = "-o",
@@ -280,6 +287,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.model_path = settings->model;
   options.external_data = settings->external_data;
   options.budget = settings->budget;
+  options.tier = settings->tier;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
   options.log = log;

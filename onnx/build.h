@@ -104,6 +104,7 @@ DELTA_MUST_USE delta_status_t delta_graph_build(const delta_model_t *model, cons
 
 // Range [minimum, maximum) of legal values of an integer input, found from the graph: ids that index a dimension, class numbers of a loss in the
 // model. Negative indices, which ONNX counts from the end, are not among them: in data they are mistakes. minimum == maximum: unknown.
-void delta_graph_input_range(const delta_graph_t *graph, delta_tensor_id_t input, int64_t *out_minimum, int64_t *out_maximum);
+DELTA_MUST_USE delta_status_t delta_graph_input_range(const delta_graph_t *graph, delta_tensor_id_t input, int64_t *out_minimum,
+                                                      int64_t *out_maximum);
 
 #endif // DELTA_ONNX_BUILD_H_

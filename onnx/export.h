@@ -1,5 +1,6 @@
-// Export: writes a trained model. The file is the loaded one with new values in its initializers: names, shapes, order, opset and everything
-// Delta does not understand stay as they are; tied initializers stay tied; external data stays external (a new data file beside the new model).
+// Export: writes a trained model. The file is the loaded one with new values in its initializers: names, shapes, order, opset and
+// everything Delta does not understand stay as they are; tied initializers stay tied; external data stays external (a new data file beside
+// the new model).
 #ifndef DELTA_ONNX_EXPORT_H_
 #define DELTA_ONNX_EXPORT_H_
 
@@ -9,8 +10,8 @@ typedef struct delta_export_options {
   const char *path; // of the new model; may be the loaded model's own path
   bool
       for_training; // keep the given form; otherwise batch norm uses running statistics and dropout is removed (known-problems.md D3: by opset)
-  // Lends the new value of an initializer, of its size and element type, until the next call; sets *out_value to NULL to keep the file's. Asked more than once
-  // for a name, it gives the same.
+  // Lends the new value of an initializer, of its size and element type, until the next call; sets *out_value to NULL to keep the file's.
+  // Asked more than once for a name, it gives the same.
   delta_status_t (*find_value)(void *self, const char *name, size_t size_bytes, const void **out_value);
   void *self; // Borrowed.
 } delta_export_options_t;

@@ -46,15 +46,11 @@ static int64_t admitted_count(const delta_graph_t *graph, const delta_node_t *no
   }
 }
 
-void delta_graph_input_range(const delta_graph_t *graph, delta_tensor_id_t input, int64_t *out_minimum, int64_t *out_maximum) {
+delta_status_t delta_graph_input_range(const delta_graph_t *graph, delta_tensor_id_t input, int64_t *out_minimum, int64_t *out_maximum) {
   *out_minimum = *out_maximum = 0;
-  if (delta_dtype_is_float(delta_graph_tensor(graph, input)->dtype)) return;
+  if (delta_dtype_is_float(delta_graph_tensor(graph, input)->dtype)) return DELTA_OK;
   bool *carried = NULL;
-  const delta_status_t status = DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &carried);
-  if (status) { // without memory for the walk the range stays unknown
-    delta_status_free(status);
-    return;
-  }
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &carried));
   carried[input.index] = true;
   for (size_t n = 0; n < graph->nodes.count; ++n) {
     const delta_node_t *node = &graph->nodes.items[n];
@@ -66,4 +62,5 @@ void delta_graph_input_range(const delta_graph_t *graph, delta_tensor_id_t input
     }
   }
   delta_release(graph->allocator, carried);
+  return DELTA_OK;
 }

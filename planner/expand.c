@@ -1,16 +1,11 @@
-// Expand: from order and decisions to steps, buffers with lifetimes, in-place choices and the peak. In this version every tensor is kept from its
-// production to its last use: each has one buffer, and every step runs once.
-#include "planner/planner.h"
+// Expand: from order and decisions to steps with clones and transfers, buffers with lifetimes, in-place pairs and the peak.
+//
+// The walk goes through the base order. Before a step its inputs are made resident; after it each of them enters its next gap, whose action says whether it
+// stays. Since a buffer lives to its last actual use and no longer, staying costs nothing when nobody comes.
+#include "planner/expansion.h"
+#include "planner/live.h"
 
-typedef struct expansion {
-  const delta_problem_t *problem;
-  const delta_order_t *order;
-  delta_schedule_t *schedule;
-  delta_region_t scratch;
-  uint32_t *last_use;  // by tensor: last position in the order that makes or reads it
-  uint32_t *buffer_of; // by tensor; DELTA_PROBLEM_NONE: not in the arena
-  bool *is_taken;      // by buffer: another took its bytes over
-} expansion_t;
+#include <string.h>
 
 static const char *const action_names[] = {
 #define DELTA_ACTION_NAME(id, name) [DELTA_ACTION_##id] = name,
@@ -19,7 +14,8 @@ static const char *const action_names[] = {
 };
 
 static delta_status_t check_decisions(const delta_problem_t *problem, const delta_decisions_t *decisions) {
-  for (size_t i = 0; decisions && i < decisions->count; ++i) {
+  if (decisions->tail == DELTA_ACTION_SWAP) return delta_status_make(INVALID_ARGUMENT, "swapping is no action for all tails");
+  for (size_t i = 0; i < decisions->count; ++i) {
     const delta_decision_t *decision = &decisions->items[i];
     const delta_decision_t *before = i > 0 ? &decisions->items[i - 1] : NULL;
     if (decision->tensor >= problem->tensor_count || (unsigned)decision->action >= sizeof action_names / sizeof *action_names) {
@@ -29,158 +25,215 @@ static delta_status_t check_decisions(const delta_problem_t *problem, const delt
     if (before && (before->tensor > decision->tensor || (before->tensor == decision->tensor && before->use >= decision->use))) {
       return delta_status_make(INVALID_ARGUMENT, "decisions %zu and %zu are not sorted by tensor and use", i - 1, i);
     }
-    if (decision->action != DELTA_ACTION_KEEP) {
-      return delta_status_make(UNSUPPORTED, "tensor '%s': the action '%s' is not available in this version",
-                               problem->tensors[decision->tensor].name, action_names[decision->action]);
+    if (decision->action != DELTA_ACTION_KEEP && delta_problem_tensor_is_state(&problem->tensors[decision->tensor])) {
+      return delta_status_make(INVALID_ARGUMENT, "decision %zu: '%s' for state '%s', which lies in the state area", i,
+                               action_names[decision->action], problem->tensors[decision->tensor].name);
     }
   }
   return DELTA_OK;
 }
 
-static delta_status_t check_order(const expansion_t *expansion) {
+static delta_status_t check_order(const delta_expansion_t *expansion) {
   const uint32_t step_count = expansion->problem->step_count;
   bool valid = expansion->order->step_count == step_count;
   for (uint32_t p = 0; valid && p < step_count; ++p) valid = expansion->order->steps[p] < step_count;
   return valid ? DELTA_OK : delta_status_make(INVALID_ARGUMENT, "the order is not one of the problem's %u steps", step_count);
 }
 
-static const delta_problem_step_t *step_at(const expansion_t *expansion, uint32_t position) {
-  return &expansion->problem->steps[expansion->order->steps[position]];
-}
-
-static void find_last_uses(expansion_t *expansion) {
+// What the decisions do not change.
+static void index_tensors(delta_expansion_t *expansion) {
   const delta_problem_t *problem = expansion->problem;
-  for (uint32_t p = 0; p < expansion->order->step_count; ++p) {
-    const delta_problem_step_t *step = step_at(expansion, p);
-    for (uint32_t k = 0; k < step->input_count; ++k) expansion->last_use[step->inputs[k]] = p;
-    for (uint32_t k = 0; k < step->output_count; ++k) expansion->last_use[step->outputs[k]] = p;
-  }
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    if ((problem->tensors[t].flags & DELTA_TENSOR_OUTPUT) && problem->step_count > 0) expansion->last_use[t] = problem->step_count - 1;
+    const delta_problem_tensor_t *tensor = &problem->tensors[t];
+    expansion->at_start[t] = (delta_residence_t){
+        .buffer = DELTA_PROBLEM_NONE,
+        .producer = DELTA_PROBLEM_NONE,
+        .is_on_host = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_BELOW),
+        .host_offset_bytes = tensor->home_offset_bytes,
+    };
+  }
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    const delta_problem_step_t *step = &problem->steps[s];
+    for (uint32_t k = 0; k < step->input_count; ++k) ++expansion->at_start[step->inputs[k]].all_uses;
+    for (uint32_t k = 0; k < step->output_count; ++k) {
+      delta_residence_t *residence = &expansion->at_start[step->outputs[k]];
+      residence->producer = s;
+      residence->has_tail = (step->flags & DELTA_STEP_PURE) && !(problem->tensors[step->outputs[k]].flags & DELTA_TENSOR_OUTPUT);
+    }
   }
 }
 
-static delta_status_t allocate_lists(expansion_t *expansion) {
-  const delta_problem_t *problem = expansion->problem;
-  delta_schedule_t *schedule = expansion->schedule;
-  const size_t most_buffers = (size_t)problem->tensor_count + problem->step_count;
-  if (most_buffers >= DELTA_PROBLEM_NONE) return delta_status_make(UNSUPPORTED, "the program has more than 2^32 buffers");
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&schedule->region, problem->step_count, &schedule->steps));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&schedule->region, most_buffers, &schedule->buffers));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, problem->tensor_count, &expansion->last_use));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, problem->tensor_count, &expansion->buffer_of));
-  return DELTA_REGION_ALLOCATE(&expansion->scratch, most_buffers, &expansion->is_taken);
-}
-
-static uint32_t add_buffer(expansion_t *expansion, uint32_t tensor, size_t size_bytes, uint32_t first_step, uint32_t last_step) {
-  delta_schedule_t *schedule = expansion->schedule;
-  schedule->buffers[schedule->buffer_count] = (delta_buffer_t){
-      .tensor = tensor, .size_bytes = size_bytes, .first_step = first_step, .last_step = last_step, .inplace_of = DELTA_PROBLEM_NONE};
-  return schedule->buffer_count++;
-}
-
-static void add_tensor_buffer(expansion_t *expansion, uint32_t tensor, uint32_t first_step) {
-  expansion->buffer_of[tensor] =
-      add_buffer(expansion, tensor, expansion->problem->tensors[tensor].size_bytes, first_step, expansion->last_use[tensor]);
-}
-
-// The best pair left at a step: its input dies here and is not taken, its output has no bytes yet; the largest, of equal ones the first listed.
-static const delta_inplace_pair_t *find_inplace_pair(const expansion_t *expansion, const delta_problem_step_t *step, uint32_t position) {
-  const delta_inplace_pair_t *best = NULL;
-  size_t best_bytes = 0;
-  for (uint32_t k = 0; k < step->inplace_count; ++k) {
-    const delta_inplace_pair_t *pair = &step->inplace[k];
-    const uint32_t input = expansion->buffer_of[pair->input], output = expansion->buffer_of[pair->output];
-    const size_t size_bytes = expansion->problem->tensors[pair->input].size_bytes;
-    const bool dies = expansion->last_use[pair->input] == position && !expansion->is_taken[input];
-    if (!dies || expansion->schedule->buffers[output].inplace_of != DELTA_PROBLEM_NONE || size_bytes <= best_bytes) continue;
-    best = pair;
-    best_bytes = size_bytes;
+// Puts everything back to before the first step.
+static delta_status_t start(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
+  const uint32_t tensor_count = expansion->problem->tensor_count;
+  const delta_region_t region = expansion->schedule->region;
+  *expansion->schedule = (delta_schedule_t){.region = region, .host_bytes = expansion->problem->home_bytes};
+  DELTA_RETURN_IF_ERROR(delta_region_reset(&expansion->schedule->region));
+  expansion->decisions = decisions;
+  expansion->steps.count = expansion->buffers.count = expansion->visitors.count = expansion->pending.count = 0;
+  memcpy(expansion->residences, expansion->at_start, tensor_count * sizeof *expansion->residences);
+  memset(expansion->is_overwritten, 0, tensor_count * sizeof *expansion->is_overwritten);
+  size_t next = 0;
+  for (uint32_t t = 0; t < tensor_count; ++t) {
+    while (next < decisions->count && decisions->items[next].tensor < t) ++next;
+    expansion->residences[t].decision = (uint32_t)next;
   }
-  return best;
-}
-
-static void choose_inplace(expansion_t *expansion, const delta_problem_step_t *step, uint32_t position) {
-  for (;;) {
-    const delta_inplace_pair_t *pair = find_inplace_pair(expansion, step, position);
-    if (!pair) return;
-    const uint32_t input = expansion->buffer_of[pair->input];
-    expansion->schedule->buffers[expansion->buffer_of[pair->output]].inplace_of = input;
-    expansion->is_taken[input] = true;
-  }
-}
-
-static delta_status_t copy_buffer_list(expansion_t *expansion, const uint32_t *tensors, uint32_t count, uint32_t **out_buffers) {
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->schedule->region, count, out_buffers));
-  for (uint32_t k = 0; k < count; ++k) (*out_buffers)[k] = expansion->buffer_of[tensors[k]];
   return DELTA_OK;
 }
 
-static delta_status_t expand_step(expansion_t *expansion, uint32_t position) {
-  const delta_problem_step_t *step = step_at(expansion, position);
-  delta_schedule_step_t *run = &expansion->schedule->steps[expansion->schedule->step_count++];
-  *run = (delta_schedule_step_t){.kind = DELTA_STEP_RUN,
-                                 .lane = DELTA_LANE_COMPUTE,
-                                 .problem_step = expansion->order->steps[position],
-                                 .input_count = step->input_count,
-                                 .output_count = step->output_count,
-                                 .workspace = DELTA_PROBLEM_NONE};
+// Whether the tensor will be copied below before it is ever dropped otherwise: then it is copied as soon as it exists, while it is still in use.
+static bool is_copied_first(const delta_expansion_t *expansion, uint32_t tensor) {
+  const delta_decisions_t *decisions = expansion->decisions;
+  for (size_t i = expansion->residences[tensor].decision; i < decisions->count && decisions->items[i].tensor == tensor; ++i) {
+    if (decisions->items[i].action != DELTA_ACTION_KEEP) return decisions->items[i].action == DELTA_ACTION_SWAP;
+  }
+  return false;
+}
+
+// The tensor is in a new gap, by being made or used.
+static delta_status_t enter_gap(delta_expansion_t *expansion, uint32_t tensor) {
+  delta_residence_t *residence = &expansion->residences[tensor];
+  const delta_action_t action = delta_expansion_action(expansion, tensor);
+  if (action == DELTA_ACTION_KEEP) return DELTA_OK;
+  if (action == DELTA_ACTION_SWAP) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, tensor));
+  residence->buffer = DELTA_PROBLEM_NONE;
+  return DELTA_OK;
+}
+
+static delta_status_t begin_tensor(delta_expansion_t *expansion, uint32_t tensor) {
+  const bool goes_home = expansion->problem->tensors[tensor].becomes_state != DELTA_PROBLEM_NONE;
+  const bool is_early = goes_home || (!expansion->decisions->late_offload && is_copied_first(expansion, tensor));
+  if (is_early) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, tensor));
+  return enter_gap(expansion, tensor);
+}
+
+static delta_status_t begin_inputs(delta_expansion_t *expansion) {
+  const delta_problem_t *problem = expansion->problem;
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    if (!(problem->tensors[t].flags & DELTA_TENSOR_INPUT)) continue;
+    DELTA_RETURN_IF_ERROR(delta_expansion_add_buffer(expansion, t, problem->tensors[t].size_bytes, &expansion->residences[t].buffer));
+  }
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    if (problem->tensors[t].flags & DELTA_TENSOR_INPUT) DELTA_RETURN_IF_ERROR(begin_tensor(expansion, t));
+  }
+  return DELTA_OK;
+}
+
+static void count_use(delta_expansion_t *expansion, uint32_t tensor) {
+  const delta_decisions_t *decisions = expansion->decisions;
+  delta_residence_t *residence = &expansion->residences[tensor];
+  ++residence->uses;
+  while (residence->decision < decisions->count && decisions->items[residence->decision].tensor == tensor &&
+         decisions->items[residence->decision].use < residence->uses) {
+    ++residence->decision;
+  }
+}
+
+static delta_status_t expand_step(delta_expansion_t *expansion, uint32_t problem_step) {
+  const delta_problem_t *problem = expansion->problem;
+  const delta_problem_step_t *step = &problem->steps[problem_step];
+  for (uint32_t k = 0; k < step->input_count; ++k) DELTA_RETURN_IF_ERROR(delta_expansion_ensure(expansion, step->inputs[k]));
+  DELTA_RETURN_IF_ERROR(delta_expansion_run(expansion, problem_step));
   for (uint32_t k = 0; k < step->output_count; ++k) {
-    const uint32_t tensor = step->outputs[k];
-    if (!delta_problem_tensor_is_state(&expansion->problem->tensors[tensor])) add_tensor_buffer(expansion, tensor, position);
+    if (!delta_problem_tensor_is_state(&problem->tensors[step->outputs[k]])) {
+      DELTA_RETURN_IF_ERROR(begin_tensor(expansion, step->outputs[k]));
+    }
   }
-  choose_inplace(expansion, step, position);
-  if (step->workspace_bytes > 0) run->workspace = add_buffer(expansion, DELTA_PROBLEM_NONE, step->workspace_bytes, position, position);
-  DELTA_RETURN_IF_ERROR(copy_buffer_list(expansion, step->inputs, step->input_count, &run->inputs));
-  return copy_buffer_list(expansion, step->outputs, step->output_count, &run->outputs);
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    count_use(expansion, step->inputs[k]);
+    if (!delta_problem_tensor_is_state(&problem->tensors[step->inputs[k]])) {
+      DELTA_RETURN_IF_ERROR(enter_gap(expansion, step->inputs[k]));
+    }
+  }
+  delta_expansion_dismiss_visitors(expansion);
+  return DELTA_OK;
 }
 
-// The largest sum of live buffers: a difference list over the steps, less what in-place pairs share.
-static delta_status_t measure_peak(expansion_t *expansion) {
-  delta_schedule_t *schedule = expansion->schedule;
-  int64_t *change = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, (size_t)schedule->step_count + 2, &change));
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
-    const uint32_t first = buffer->first_step + (buffer->inplace_of != DELTA_PROBLEM_NONE);
-    change[first] += (int64_t)buffer->size_bytes;
-    change[buffer->last_step + 1] -= (int64_t)buffer->size_bytes;
+// Outputs have to be there at the end.
+static delta_status_t keep_outputs(delta_expansion_t *expansion) {
+  const delta_problem_t *problem = expansion->problem;
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    if (problem->tensors[t].flags & DELTA_TENSOR_OUTPUT) DELTA_RETURN_IF_ERROR(delta_expansion_ensure(expansion, t));
   }
-  int64_t live_bytes = 0;
-  for (uint32_t p = 0; p < schedule->step_count || p == 0; ++p) {
-    live_bytes += change[p];
-    if ((uint64_t)live_bytes <= schedule->peak_bytes) continue;
-    schedule->peak_bytes = (uint64_t)live_bytes;
-    schedule->peak_step = p;
+  for (uint32_t t = 0; t < problem->tensor_count && expansion->steps.count > 0; ++t) {
+    const delta_problem_tensor_t *tensor = &problem->tensors[t];
+    if (!(tensor->flags & DELTA_TENSOR_OUTPUT) || delta_problem_tensor_is_state(tensor)) continue;
+    expansion->buffers.items[expansion->residences[t].buffer].last_step = (uint32_t)expansion->steps.count - 1;
   }
   return DELTA_OK;
 }
 
-static delta_status_t expand_kept(expansion_t *expansion) {
-  const delta_problem_t *problem = expansion->problem;
-  DELTA_RETURN_IF_ERROR(allocate_lists(expansion));
-  find_last_uses(expansion);
-  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    expansion->buffer_of[t] = DELTA_PROBLEM_NONE;
-    if (problem->tensors[t].flags & DELTA_TENSOR_INPUT) add_tensor_buffer(expansion, t, 0);
+delta_status_t delta_expansion_make(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
+  delta_schedule_t *schedule = expansion->schedule;
+  DELTA_RETURN_IF_ERROR(check_decisions(expansion->problem, decisions));
+  DELTA_RETURN_IF_ERROR(start(expansion, decisions));
+  DELTA_RETURN_IF_ERROR(begin_inputs(expansion));
+  for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_step(expansion, expansion->order->steps[p]));
+  DELTA_RETURN_IF_ERROR(keep_outputs(expansion));
+  DELTA_RETURN_IF_ERROR(delta_expansion_choose_inplace(expansion));
+  schedule->steps = expansion->steps.items;
+  schedule->step_count = (uint32_t)expansion->steps.count;
+  schedule->buffers = expansion->buffers.items;
+  schedule->buffer_count = (uint32_t)expansion->buffers.count;
+  return DELTA_OK;
+}
+
+static delta_status_t allocate_tables(delta_expansion_t *expansion) {
+  const uint32_t tensor_count = expansion->problem->tensor_count;
+  DELTA_RETURN_IF_ERROR(delta_schedule_create(expansion->allocator, &expansion->schedule));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->at_start));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->residences));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->is_overwritten));
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->steps, expansion->problem->step_count));
+  return delta_array_reserve(expansion->allocator, &expansion->buffers, tensor_count);
+}
+
+delta_status_t delta_expansion_init(delta_expansion_t *expansion, const delta_problem_t *problem, const delta_order_t *order,
+                                    delta_allocator_t allocator) {
+  *expansion = (delta_expansion_t){.problem = problem, .order = order, .allocator = allocator};
+  delta_region_init(&expansion->tables, allocator);
+  delta_status_t status = check_order(expansion);
+  if (!status) status = allocate_tables(expansion);
+  if (!status) {
+    index_tensors(expansion);
+  } else {
+    delta_expansion_deinit(expansion);
   }
-  for (uint32_t p = 0; p < problem->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_step(expansion, p));
-  return measure_peak(expansion);
+  return status;
+}
+
+void delta_expansion_deinit(delta_expansion_t *expansion) {
+  if (!expansion->problem) return;
+  delta_array_deinit(expansion->allocator, &expansion->steps);
+  delta_array_deinit(expansion->allocator, &expansion->buffers);
+  delta_array_deinit(expansion->allocator, &expansion->visitors);
+  delta_array_deinit(expansion->allocator, &expansion->pending);
+  delta_array_deinit(expansion->allocator, &expansion->is_taken);
+  delta_schedule_free(expansion->schedule);
+  delta_region_deinit(&expansion->tables);
+  *expansion = (delta_expansion_t){0};
+}
+
+// Moves the schedule out, with steps and buffers of its own.
+static delta_status_t take_schedule(delta_expansion_t *expansion, delta_schedule_t **out_schedule) {
+  delta_schedule_t *schedule = expansion->schedule;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&schedule->region, expansion->steps.items, expansion->steps.count, sizeof *expansion->steps.items,
+                                          (void **)&schedule->steps));
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&schedule->region, expansion->buffers.items, expansion->buffers.count,
+                                          sizeof *expansion->buffers.items, (void **)&schedule->buffers));
+  DELTA_RETURN_IF_ERROR(delta_live_measure_peak(schedule, expansion->allocator));
+  *out_schedule = schedule;
+  expansion->schedule = NULL;
+  return DELTA_OK;
 }
 
 delta_status_t delta_expand(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
                             delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  expansion_t expansion = {.problem = problem, .order = order};
-  DELTA_RETURN_IF_ERROR(check_decisions(problem, decisions));
-  DELTA_RETURN_IF_ERROR(check_order(&expansion));
-  DELTA_RETURN_IF_ERROR(delta_schedule_create(allocator, &expansion.schedule));
-  delta_region_init(&expansion.scratch, allocator);
-  delta_status_t status = expand_kept(&expansion);
-  delta_region_deinit(&expansion.scratch);
-  if (status) {
-    delta_schedule_free(expansion.schedule);
-    return status;
-  }
-  *out_schedule = expansion.schedule;
-  return DELTA_OK;
+  static const delta_decisions_t all_kept = {0};
+  delta_expansion_t expansion;
+  DELTA_RETURN_IF_ERROR(delta_expansion_init(&expansion, problem, order, allocator));
+  delta_status_t status = delta_expansion_make(&expansion, decisions ? decisions : &all_kept);
+  if (!status) status = take_schedule(&expansion, out_schedule);
+  delta_expansion_deinit(&expansion);
+  return status;
 }

@@ -1,7 +1,36 @@
 // Planner: runs a policy's stages, and says what is missing when the result is over the budget.
+//
+// A policy of releases has a rule of its own, but the budget is not its rule's to miss: what the rule leaves too full is released further, and where that ends too
+// high the descent has a schedule. Its smallest budget is that of the descent.
 #include "planner/planner.h"
 
 #include "base/text.h"
+#include "planner/descent.h"
+#include "planner/rule.h"
+
+typedef struct policy_row {
+  bool releases;         // else everything is kept
+  delta_rule_t rule;     // of the policy
+  bool is_soft;          // the rule's schedule is the plan, or there is none
+  delta_wait_rule_t waits;
+} policy_row_t;
+
+static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
+    [DELTA_POLICY_DELTA_RELEASED] = {.releases = true, .rule = {.as_released = true}, .is_soft = true, .waits = DELTA_WAIT_ONE_AT_A_TIME},
+    [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES},
+};
+
+bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
+
+struct delta_planner {
+  const delta_problem_t *problem;
+  delta_planner_options_t options;
+  delta_allocator_t allocator;
+  const policy_row_t *row;
+  delta_order_t order;
+  delta_schedule_t *kept; // Owned; everything kept.
+  delta_descent_t descent;
+};
 
 enum { TENSORS_NAMED = 3 };
 
@@ -33,18 +62,19 @@ static delta_status_t describe_largest(const delta_problem_t *problem, const del
   return DELTA_OK;
 }
 
-static delta_status_t refuse_budget(const delta_problem_t *problem, const delta_schedule_t *schedule, delta_policy_t policy,
-                                    const delta_planner_result_t *result, delta_allocator_t allocator) {
+static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_schedule_t *schedule, uint64_t capacity_bytes,
+                                    const delta_planner_result_t *result) {
+  const delta_problem_t *problem = planner->problem;
   delta_text_t largest;
-  delta_text_init(&largest, allocator);
+  delta_text_init(&largest, planner->allocator);
   delta_status_t status = describe_largest(problem, schedule, &largest);
   if (!status) {
     const char *step = result->minimum_step == DELTA_PROBLEM_NONE ? "(start)" : problem->steps[result->minimum_step].name;
     status = delta_status_make(
         DOES_NOT_FIT,
         "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; step '%s' sets it, its largest tensors are %s",
-        delta_policy_info(policy)->name, (unsigned long long)result->minimum_budget_bytes, (unsigned long long)problem->budget_bytes, step,
-        largest.count > 0 ? largest.items : "none");
+        delta_policy_info(planner->options.policy)->name, (unsigned long long)result->minimum_budget_bytes,
+        (unsigned long long)capacity_bytes, step, largest.count > 0 ? largest.items : "none");
   }
   delta_text_deinit(&largest);
   return status;
@@ -56,39 +86,129 @@ static double sum_seconds(const delta_problem_t *problem) {
   return seconds;
 }
 
-// Everything is kept: the arena of the layout is what this policy needs.
-static delta_status_t plan_kept(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
-                                delta_planner_result_t *result) {
-  delta_order_t order = {.allocator = allocator};
+// ---- What does not depend on the budget
+
+static delta_status_t prepare(delta_planner_t *planner) {
+  const delta_problem_t *problem = planner->problem;
+  const delta_allocator_t allocator = planner->allocator;
+  DELTA_RETURN_IF_ERROR(delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
+  DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
+  DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
+  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator) : DELTA_OK;
+}
+
+delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
+                                    delta_planner_t **out_planner) {
+  *out_planner = NULL;
+  const delta_policy_info_t *policy = delta_policy_info(options->policy);
+  if (!policy->available) return delta_status_make(UNSUPPORTED, "policy '%s' is not available in this version", policy->name);
+  DELTA_RETURN_IF_ERROR(delta_problem_check(problem));
+  delta_planner_t *planner = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &planner));
+  *planner = (delta_planner_t){.problem = problem,
+                               .options = *options,
+                               .allocator = allocator,
+                               .row = &policy_rows[options->policy],
+                               .order = {.allocator = allocator}};
+  delta_status_t status = prepare(planner);
+  if (status) {
+    delta_planner_destroy(planner);
+    return status;
+  }
+  *out_planner = planner;
+  return DELTA_OK;
+}
+
+void delta_planner_destroy(delta_planner_t *planner) {
+  if (!planner) return;
+  delta_descent_deinit(&planner->descent);
+  delta_schedule_free(planner->kept);
+  delta_order_deinit(&planner->order);
+  delta_release(planner->allocator, planner);
+}
+
+// The schedule of the smallest arena that the policy reaches whatever the budget.
+static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
+  return planner->descent.least ? planner->descent.least : planner->kept;
+}
+
+uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
+
+const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->kept; }
+
+// ---- Within a budget
+
+// Takes the releaser's schedule and finishes it.
+static delta_status_t take_schedule(const delta_planner_t *planner, delta_releaser_t *releaser, delta_schedule_t **out_schedule) {
+  *out_schedule = releaser->schedule;
+  releaser->schedule = NULL;
+  return delta_finish_schedule(planner->problem, planner->row->waits, planner->allocator, *out_schedule);
+}
+
+// Releases by the rule, and further while the fullest step is over the capacity.
+static delta_status_t release_by_rule(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **out_schedule) {
+  delta_releaser_t releaser;
+  *out_schedule = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_releaser_init(&releaser, planner->problem, &planner->order, planner->row->rule.as_released, planner->allocator));
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, delta_order_make(problem, options->early_update, allocator, &order), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_expand(problem, &order, NULL, allocator, &result->schedule), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_simulate(problem, result->schedule, allocator), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_layout(problem, result->schedule, allocator), cleanup);
-  const delta_schedule_t *schedule = result->schedule;
-  result->minimum_budget_bytes = schedule->arena_bytes;
-  result->minimum_step = schedule->step_count > 0 ? schedule->steps[schedule->peak_step].problem_step : DELTA_PROBLEM_NONE;
-  result->lower_bound_seconds = sum_seconds(problem);
-  if (schedule->arena_bytes > problem->budget_bytes) status = refuse_budget(problem, schedule, options->policy, result, allocator);
+  DELTA_GOTO_IF_ERROR(status, delta_rule_apply(&planner->row->rule, capacity_bytes, &releaser), cleanup);
+  for (bool found = !planner->row->is_soft; found && releaser.schedule->peak_bytes > capacity_bytes;) {
+    delta_decision_t decision;
+    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &decision, &found), cleanup);
+  }
+  DELTA_GOTO_IF_ERROR(status, take_schedule(planner, &releaser, out_schedule), cleanup);
 cleanup:
-  delta_order_deinit(&order);
+  delta_releaser_deinit(&releaser);
+  if (status) {
+    delta_schedule_free(*out_schedule);
+    *out_schedule = NULL;
+  }
+  return status;
+}
+
+static delta_status_t release(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **out_schedule) {
+  DELTA_RETURN_IF_ERROR(release_by_rule(planner, capacity_bytes, out_schedule));
+  if (planner->row->is_soft || (*out_schedule)->arena_bytes <= capacity_bytes) return DELTA_OK;
+  delta_schedule_free(*out_schedule);
+  *out_schedule = NULL;
+  return delta_descent_stop(&planner->descent, capacity_bytes, out_schedule);
+}
+
+static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+  const delta_schedule_t *least = least_schedule(planner);
+  result->minimum_budget_bytes = least->arena_bytes;
+  result->minimum_step = delta_schedule_peak_problem_step(least);
+  result->lower_bound_seconds = sum_seconds(planner->problem);
+  if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
+  if (planner->row->releases && (planner->row->is_soft || least->arena_bytes <= capacity_bytes)) {
+    DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
+  }
+  if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
+  // A soft budget is missed by the schedule that the rule makes for it.
+  if (result->schedule) {
+    result->minimum_budget_bytes = result->schedule->arena_bytes;
+    result->minimum_step = delta_schedule_peak_problem_step(result->schedule);
+  }
+  return refuse_budget(planner, result->schedule ? result->schedule : least, capacity_bytes, result);
+}
+
+delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
+  *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
+  delta_status_t status = plan_within(planner, capacity_bytes, out_result);
+  if (status) {
+    delta_schedule_free(out_result->schedule);
+    out_result->schedule = NULL;
+  }
   return status;
 }
 
 delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
                                  delta_planner_result_t *out_result) {
-  delta_planner_result_t result = {.minimum_step = DELTA_PROBLEM_NONE};
-  *out_result = result;
-  const delta_policy_info_t *policy = delta_policy_info(options->policy);
-  if (!policy->available) {
-    return delta_status_make(UNSUPPORTED, "policy '%s' is not available in this version", policy->name);
-  }
-  DELTA_RETURN_IF_ERROR(delta_problem_check(problem));
-  delta_status_t status = plan_kept(problem, options, allocator, &result);
-  if (status) {
-    delta_schedule_free(result.schedule);
-    result.schedule = NULL;
-  }
-  *out_result = result;
+  *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
+  delta_planner_t *planner = NULL;
+  DELTA_RETURN_IF_ERROR(delta_planner_create(problem, options, allocator, &planner));
+  delta_status_t status = delta_planner_plan(planner, problem->budget_bytes, out_result);
+  delta_planner_destroy(planner);
   return status;
 }

@@ -19,8 +19,8 @@
   X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
   X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
   X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
-  X(DELTA_RELEASED, "delta-released", false, "DELTA as its authors released it")                                      \
-  X(DELTA_FIXED, "delta-fixed", false, "DELTA with its unit mistake corrected and copies on their lanes")
+  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                      \
+  X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
 #define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
   DELTA_POLICIES(DELTA_POLICY_ENUM)
@@ -34,10 +34,13 @@ typedef struct delta_policy_info {
   const char *help;
 } delta_policy_info_t;
 const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
+// Whether the policy lets tensors go until a hard budget is kept: states may then lie below, too.
+bool delta_policy_keeps_budgets(delta_policy_t policy);
 // INVALID_ARGUMENT lists the names that are available.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
-// What becomes of a tensor in the time between two uses.
+// What becomes of a tensor in the time between two uses. SWAP: it is copied below once and comes back when it is needed. REBUILD: it is made again when it is
+// needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
 #define DELTA_ACTIONS(X) X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop")
 typedef enum delta_action {
 #define DELTA_ACTION_ENUM(id, name) DELTA_ACTION_##id,
@@ -60,7 +63,7 @@ void delta_order_deinit(delta_order_t *order);
 DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,
                                                delta_order_t *out_order);
 
-// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, absent gaps keep.
+// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
 typedef struct delta_decision {
   uint32_t tensor;
   uint32_t use;
@@ -69,14 +72,22 @@ typedef struct delta_decision {
 typedef struct delta_decisions {
   delta_decision_t *items; // sorted by tensor, use
   size_t count;
+  bool late_offload;   // copies below start when a swapped gap begins; else as soon as the tensor exists
+  delta_action_t tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
 } delta_decisions_t;
 
-// Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak. No addresses, no times.
-// UNSUPPORTED for actions that are not available in this version, naming action and tensor.
+// Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
+// A tensor that is needed and not there is copied back if a copy is below, else made again with all that takes. INVALID_ARGUMENT names tensor and step when
+// that is impossible: what makes it is not pure, or reads a state that has been written since.
 DELTA_MUST_USE delta_status_t delta_expand(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
                                            delta_allocator_t allocator, delta_schedule_t **out_schedule);
 // Fills start and end of every step, step_seconds, stall_seconds: three lanes, bandwidths of the problem.
 DELTA_MUST_USE delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
+// What waits are for. DATA: a read waits for its writer. BYTES: also, a write waits for all users of the bytes it takes over; buffers have addresses then.
+// ONE_AT_A_TIME: every step waits for the one before it.
+typedef enum delta_wait_rule { DELTA_WAIT_FOR_DATA, DELTA_WAIT_FOR_BYTES, DELTA_WAIT_ONE_AT_A_TIME } delta_wait_rule_t;
+// Sets the waits between lanes, none that follows from others.
+DELTA_MUST_USE delta_status_t delta_set_waits(delta_schedule_t *schedule, delta_wait_rule_t rule, delta_allocator_t allocator);
 // Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
 DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
 
@@ -95,7 +106,20 @@ typedef struct delta_planner_result {
   double lower_bound_seconds;
 } delta_planner_result_t;
 
-// Plans one program. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
+// A planner for one problem and policy, for any number of budgets: what does not depend on the budget is done once.
+typedef struct delta_planner delta_planner_t;
+// `problem` is borrowed and outlives the planner; its budget is not looked at.
+DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options,
+                                                   delta_allocator_t allocator, delta_planner_t **out_planner);
+void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
+// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
+uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
+// The schedule that keeps everything: the policy's own without a budget. Borrowed.
+const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
+// Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
+DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
+
+// Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,
                                                 delta_allocator_t allocator, delta_planner_result_t *out_result);
 

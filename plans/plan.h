@@ -17,8 +17,10 @@ typedef struct delta_plan_state {
   delta_state_kind_t kind;
   delta_dtype_t dtype;
   delta_shape_t shape;
-  size_t offset_bytes; // from the start of the arena; the state area comes first
+  size_t offset_bytes; // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
   size_t size_bytes;   // aligned
+  bool is_below;       // its home is the tier below, and it has no bytes of the state area
+  size_t home_offset_bytes; // in the tier below, a multiple of DELTA_HOST_BLOCK_BYTES
 } delta_plan_state_t;
 
 typedef struct delta_plan_program {
@@ -83,6 +85,13 @@ DELTA_MUST_USE delta_status_t delta_plan_from_json(const char *text, size_t size
 int64_t delta_plan_rows(const delta_plan_t *plan);
 // The program of a kind and batch, or NULL.
 const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, delta_program_kind_t kind, int64_t batch);
+
+// Gives the states homes: is_below[i] says whether state i lies in the tier below. Sets their places and totals.state_bytes.
+void delta_plan_set_homes(delta_plan_t *plan, const bool *is_below);
+// Bytes of the tier below that are homes.
+uint64_t delta_plan_home_bytes(const delta_plan_t *plan);
+// Tells a program's problem which of its states lie below, and where.
+DELTA_MUST_USE delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, delta_problem_t *problem);
 
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
 // Sets totals.state_bytes.

@@ -23,10 +23,11 @@ extern const delta_name_table_t delta_dtype_names, delta_loss_names, delta_optim
 #define DELTA_SCHEDULE_BYTES(X)  X(peak_bytes) X(arena_bytes) X(host_bytes) X(swapped_bytes)
 #define DELTA_SCHEDULE_COUNTS(X) X(peak_step) X(swapped_tensors) X(recomputed_nodes)
 #define DELTA_SCHEDULE_REALS(X)  X(step_seconds) X(recompute_seconds) X(stall_seconds)
-#define DELTA_TOTALS_BYTES(X) \
-  X(arena_bytes)              \
-  X(peak_bytes)               \
-  X(state_bytes) X(unlimited_peak_bytes) X(eager_peak_bytes) X(minimum_budget_bytes)
+#define DELTA_TOTALS_INTEGERS(X) \
+  X(arena_bytes)                 \
+  X(peak_bytes)                  \
+  X(state_bytes)                 \
+  X(unlimited_peak_bytes) X(eager_peak_bytes) X(minimum_budget_bytes) X(node_count) X(trainable_parameters) X(trainable_tensors)
 #define DELTA_TOTALS_REALS(X) \
   X(step_seconds)             \
   X(unlimited_step_seconds)   \

@@ -170,7 +170,9 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   DELTA_RETURN_IF_ERROR(read_integer(reader, object, "ignore_index", &build->ignore_index));
   DELTA_RETURN_IF_ERROR(read_optimizer(reader, object, &build->optimizer));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, "clip_gradient_norm", &build->clip_gradient_norm));
-  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "accumulates", &build->accumulates));
+  DELTA_RETURN_IF_ERROR(
+      delta_json_get_int64(reader->document, object, "accumulate", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &reader->plan->accumulate));
+  build->accumulates = reader->plan->accumulate > 1;
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
   return delta_json_get_bool(reader->document, object, "eager", &build->eager);
@@ -213,7 +215,7 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
     DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
 #define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &totals->field));
 #define READ_REAL(field)  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, #field, &totals->field));
-  DELTA_TOTALS_BYTES(READ_BYTES)
+  DELTA_TOTALS_INTEGERS(READ_BYTES)
   DELTA_TOTALS_REALS(READ_REAL)
 #undef READ_BYTES
 #undef READ_REAL
@@ -240,8 +242,23 @@ static delta_status_t read_shape(const delta_plan_reader_t *reader, const delta_
   return DELTA_OK;
 }
 
+// A state with a home in the tier below says where.
+static delta_status_t read_home(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint64_t begin_bytes,
+                                delta_plan_state_t *out_state) {
+  uint64_t offset_bytes;
+  out_state->is_below = delta_json_find(object, "home_offset_bytes") != NULL;
+  if (!out_state->is_below) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "home_offset_bytes", &offset_bytes));
+  if (offset_bytes < begin_bytes || offset_bytes % DELTA_HOST_BLOCK_BYTES != 0) {
+    return delta_status_make(MALFORMED, "%s: states: '%s' has a home that is not after the one before, at whole blocks", reader->name,
+                             out_state->name);
+  }
+  out_state->home_offset_bytes = (size_t)offset_bytes;
+  return DELTA_OK;
+}
+
 static delta_status_t read_state(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint64_t begin_bytes,
-                                 delta_plan_state_t *out_state) {
+                                 uint64_t home_begin_bytes, delta_plan_state_t *out_state) {
   uint32_t choice;
   uint64_t offset_bytes, size_bytes;
   DELTA_RETURN_IF_ERROR(read_text(reader, object, "name", &out_state->name));
@@ -264,20 +281,24 @@ static delta_status_t read_state(const delta_plan_reader_t *reader, const delta_
   }
   out_state->offset_bytes = (size_t)offset_bytes;
   out_state->size_bytes = (size_t)size_bytes;
-  return DELTA_OK;
+  return read_home(reader, object, home_begin_bytes, out_state);
 }
 
 static delta_status_t read_state_list(const delta_plan_reader_t *reader, const delta_json_value_t *array, delta_map_t *names) {
   delta_plan_t *plan = reader->plan;
-  uint64_t end_bytes = 0;
+  uint64_t end_bytes = 0, home_end_bytes = 0;
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
     delta_plan_state_t *state = &plan->states[plan->state_count];
-    DELTA_RETURN_IF_ERROR(read_state(reader, value, end_bytes, state));
+    DELTA_RETURN_IF_ERROR(read_state(reader, value, end_bytes, home_end_bytes, state));
     if (delta_map_find(names, state->name) != DELTA_MAP_NONE) {
       return delta_status_make(MALFORMED, "%s: states: '%s' appears twice", reader->name, state->name);
     }
     DELTA_RETURN_IF_ERROR(delta_map_set(names, state->name, plan->state_count++));
-    end_bytes += state->size_bytes;
+    if (state->is_below) {
+      home_end_bytes = state->home_offset_bytes + state->size_bytes;
+    } else {
+      end_bytes += state->size_bytes;
+    }
   }
   if (end_bytes == plan->totals.state_bytes) return DELTA_OK;
   return malformed(reader, "totals.state_bytes", "the states do not add up to it");

@@ -86,7 +86,8 @@ static void write_optimizer(delta_json_writer_t *writer, const delta_optimizer_o
   delta_json_end_object(writer);
 }
 
-static void write_build(delta_json_writer_t *writer, const delta_build_options_t *build) {
+static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
+  const delta_build_options_t *build = &plan->build;
   delta_json_begin_object(writer, "build");
   write_import_options(writer, &build->import);
   delta_json_write_string(writer, "loss", delta_loss_names.names[build->loss]);
@@ -95,7 +96,7 @@ static void write_build(delta_json_writer_t *writer, const delta_build_options_t
   write_integer(writer, "ignore_index", build->ignore_index);
   write_optimizer(writer, &build->optimizer);
   write_real(writer, "clip_gradient_norm", build->clip_gradient_norm);
-  delta_json_write_bool(writer, "accumulates", build->accumulates);
+  write_integer(writer, "accumulate", plan->accumulate);
   write_texts(writer, "freeze", build->freeze, build->freeze_count);
   write_texts(writer, "train", build->train, build->train_count);
   delta_json_write_bool(writer, "eager", build->eager);
@@ -124,6 +125,7 @@ static void write_state(delta_json_writer_t *writer, const delta_plan_state_t *s
   delta_json_end_array(writer);
   write_bytes(writer, "offset_bytes", state->offset_bytes);
   write_bytes(writer, "size_bytes", state->size_bytes);
+  if (state->is_below) write_bytes(writer, "home_offset_bytes", state->home_offset_bytes);
   delta_json_end_object(writer);
 }
 
@@ -205,7 +207,7 @@ static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t 
   }
 #define WRITE_BYTES(field) write_bytes(writer, #field, totals->field);
 #define WRITE_REAL(field)  write_real(writer, #field, totals->field);
-  DELTA_TOTALS_BYTES(WRITE_BYTES)
+  DELTA_TOTALS_INTEGERS(WRITE_BYTES)
   DELTA_TOTALS_REALS(WRITE_REAL)
 #undef WRITE_BYTES
 #undef WRITE_REAL
@@ -224,7 +226,7 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "sha256", plan->model_sha256);
   delta_json_end_object(writer);
   delta_json_write_string(writer, "policy", plan->policy);
-  write_build(writer, &plan->build);
+  write_build(writer, plan);
   write_real(writer, "learning_rate", plan->learning_rate);
   delta_json_write_bool(writer, "init_random", plan->init_random);
   write_bytes(writer, "init_seed", plan->init_seed);

@@ -1,4 +1,4 @@
-// The state area: where each state lies, the same in all programs of a plan.
+// States: where each lies, the same in all programs of a plan: in the state area, or in the tier below.
 #include "base/checked.h"
 #include "base/map.h"
 #include "plans/plan.h"
@@ -43,7 +43,7 @@ static delta_status_t place_states(delta_plan_t *plan, const delta_graph_t *grap
   uint64_t end_bytes = 0;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_map_set(placed, plan->states[i].name, i));
-    end_bytes = plan->states[i].offset_bytes + plan->states[i].size_bytes;
+    end_bytes = plan->states[i].offset_bytes + (plan->states[i].is_below ? 0 : plan->states[i].size_bytes);
   }
   DELTA_RETURN_IF_ERROR(grow_list(plan, graph->states.count));
   for (size_t i = 0; i < graph->states.count; ++i) {
@@ -86,5 +86,53 @@ delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_gra
   delta_map_init(&placed, graph->allocator);
   delta_status_t status = check_states(plan, graph, &placed);
   delta_map_deinit(&placed);
+  return status;
+}
+
+static uint64_t whole_blocks(uint64_t size_bytes) {
+  return (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
+}
+
+void delta_plan_set_homes(delta_plan_t *plan, const bool *is_below) {
+  uint64_t end_bytes = 0, home_bytes = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    delta_plan_state_t *state = &plan->states[i];
+    state->is_below = is_below[i];
+    state->offset_bytes = (size_t)end_bytes;
+    state->home_offset_bytes = state->is_below ? (size_t)home_bytes : 0;
+    if (state->is_below) {
+      home_bytes += whole_blocks(state->size_bytes);
+    } else {
+      end_bytes += state->size_bytes;
+    }
+  }
+  plan->totals.state_bytes = end_bytes;
+}
+
+uint64_t delta_plan_home_bytes(const delta_plan_t *plan) {
+  uint64_t home_bytes = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (plan->states[i].is_below) home_bytes = plan->states[i].home_offset_bytes + whole_blocks(plan->states[i].size_bytes);
+  }
+  return home_bytes;
+}
+
+static delta_status_t set_homes_by_name(const delta_plan_t *plan, delta_problem_t *problem, delta_map_t *by_name) {
+  for (uint32_t i = 0; i < plan->state_count; ++i) DELTA_RETURN_IF_ERROR(delta_map_set(by_name, plan->states[i].name, i));
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    if (!(problem->tensors[t].flags & DELTA_TENSOR_STATE)) continue;
+    const uint32_t index = delta_map_find(by_name, problem->tensors[t].name);
+    const bool is_below = index != DELTA_MAP_NONE && plan->states[index].is_below;
+    delta_problem_set_home(problem, t, is_below, is_below ? plan->states[index].home_offset_bytes : 0);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, delta_problem_t *problem) {
+  delta_map_t by_name;
+  delta_map_init(&by_name, plan->allocator);
+  problem->home_bytes = delta_plan_home_bytes(plan);
+  delta_status_t status = set_homes_by_name(plan, problem, &by_name);
+  delta_map_deinit(&by_name);
   return status;
 }

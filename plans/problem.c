@@ -70,21 +70,35 @@ static delta_status_t check_becomes(const delta_problem_t *problem, uint32_t ind
   if (old->flags & DELTA_TENSOR_OUTPUT) {
     return delta_status_make(MALFORMED, "state '%s' is an output and is updated: its old value would be lost", old->name);
   }
+  if ((tensor->flags ^ old->flags) & DELTA_TENSOR_BELOW) {
+    return delta_status_make(MALFORMED, "tensor '%s' and state '%s' disagree about the state's home", tensor->name, old->name);
+  }
   traces[state].successor = index;
   return DELTA_OK;
 }
 
+static delta_status_t check_home(const delta_problem_t *problem, const delta_problem_tensor_t *tensor) {
+  if (!(tensor->flags & DELTA_TENSOR_BELOW) || !(tensor->flags & DELTA_TENSOR_STATE)) return DELTA_OK;
+  const uint64_t home_bytes = problem->home_bytes;
+  if (tensor->home_offset_bytes <= home_bytes && tensor->size_bytes <= home_bytes - tensor->home_offset_bytes) return DELTA_OK;
+  return delta_status_make(MALFORMED, "state '%s' has its home at %zu, beyond the %llu bytes of homes", tensor->name,
+                           tensor->home_offset_bytes, (unsigned long long)home_bytes);
+}
+
 static delta_status_t check_tensors(const delta_problem_t *problem, tensor_trace_t *traces, uint64_t *inout_sum_bytes) {
-  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT;
+  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT | DELTA_TENSOR_BELOW;
   for (uint32_t i = 0; i < problem->tensor_count; ++i) {
     const delta_problem_tensor_t *tensor = &problem->tensors[i];
     if (!tensor->name) return delta_status_make(MALFORMED, "tensor %u has no name", i);
     if (tensor->size_bytes == 0) return delta_status_make(MALFORMED, "tensor '%s' has no bytes", tensor->name);
     DELTA_RETURN_IF_ERROR(check_size(problem, "tensor", tensor->name, tensor->size_bytes, inout_sum_bytes));
     const bool twice = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_INPUT);
-    if ((tensor->flags & ~known_flags) || twice || (unsigned)tensor->kind >= DELTA_CLASS_COUNT) {
+    const bool is_state = (tensor->flags & DELTA_TENSOR_STATE) || tensor->becomes_state != DELTA_PROBLEM_NONE;
+    const bool is_homeless = (tensor->flags & DELTA_TENSOR_BELOW) && !is_state;
+    if ((tensor->flags & ~known_flags) || twice || is_homeless || (unsigned)tensor->kind >= DELTA_CLASS_COUNT) {
       return delta_status_make(MALFORMED, "tensor '%s' has unknown or contradicting flags", tensor->name);
     }
+    DELTA_RETURN_IF_ERROR(check_home(problem, tensor));
     if (tensor->becomes_state != DELTA_PROBLEM_NONE) DELTA_RETURN_IF_ERROR(check_becomes(problem, i, traces));
   }
   return DELTA_OK;
@@ -119,8 +133,9 @@ static delta_status_t check_inplace(const delta_problem_t *problem, const delta_
       return delta_status_make(MALFORMED, "step '%s': in-place pair %u is not an input and an output of it", step->name, k);
     }
     const delta_problem_tensor_t *input = &problem->tensors[pair.input], *output = &problem->tensors[pair.output];
-    if (delta_problem_tensor_is_state(input) || delta_problem_tensor_is_state(output) || (input->flags & DELTA_TENSOR_OUTPUT) ||
-        input->size_bytes != output->size_bytes) {
+    const bool is_update = output->becomes_state == pair.input;
+    const bool has_state = delta_problem_tensor_is_state(input) || delta_problem_tensor_is_state(output);
+    if ((has_state && !is_update) || (input->flags & DELTA_TENSOR_OUTPUT) || input->size_bytes != output->size_bytes) {
       return delta_status_make(MALFORMED, "step '%s': tensor '%s' cannot take the bytes of '%s'", step->name, output->name, input->name);
     }
   }
@@ -208,4 +223,13 @@ delta_status_t delta_problem_check(const delta_problem_t *problem) {
 cleanup:
   delta_release(problem->allocator, traces);
   return status;
+}
+
+void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_below, size_t home_offset_bytes) {
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    delta_problem_tensor_t *tensor = &problem->tensors[t];
+    if (t != state && tensor->becomes_state != state) continue;
+    tensor->flags = is_below ? tensor->flags | DELTA_TENSOR_BELOW : tensor->flags & ~(uint32_t)DELTA_TENSOR_BELOW;
+    tensor->home_offset_bytes = t == state && is_below ? home_offset_bytes : 0;
+  }
 }

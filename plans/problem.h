@@ -15,6 +15,9 @@ enum {
   DELTA_TENSOR_STATE = 1 << 0,  // outlives the program: its bytes are at a fixed address of the state area
   DELTA_TENSOR_INPUT = 1 << 1,  // holds its value before the first step
   DELTA_TENSOR_OUTPUT = 1 << 2, // needed after the last step
+  // Of a state and of its new value: the state's home is the tier below, where its value is before the first step and its new value has to be after the last.
+  // Both then have buffers like any tensor.
+  DELTA_TENSOR_BELOW = 1 << 3,
 };
 
 // X(identifier, name): what a tensor is, for reports of memory by kind.
@@ -36,6 +39,7 @@ typedef struct delta_problem_tensor {
   delta_tensor_class_t kind;
   // For a state's new value: the state tensor whose bytes it takes. The tensor has no buffer of its own; its producer writes the state.
   uint32_t becomes_state;
+  size_t home_offset_bytes; // of a state with DELTA_TENSOR_BELOW: its slot in the tier below
 } delta_problem_tensor_t;
 
 enum {
@@ -57,7 +61,7 @@ typedef struct delta_problem_step {
   uint32_t input_count;
   uint32_t *outputs;
   uint32_t output_count;
-  delta_inplace_pair_t *inplace; // in order of preference
+  delta_inplace_pair_t *inplace; // in order of preference; a state and its new value count when they have buffers
   uint32_t inplace_count;
 } delta_problem_step_t;
 
@@ -71,6 +75,7 @@ typedef struct delta_problem {
   size_t alignment_bytes;          // of buffers
   uint64_t budget_bytes;           // UINT64_MAX: unlimited
   uint64_t host_budget_bytes;      // below the arena; UINT64_MAX: unlimited
+  uint64_t home_bytes;             // of the tier below, from its start: where states have their homes
   double offload_bytes_per_second; // device to host
   double prefetch_bytes_per_second;
   double shared_bytes_per_second; // both directions together; 0: independent
@@ -87,10 +92,14 @@ DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem
 // an address of its own. False on overflow.
 bool delta_problem_buffer_bytes(size_t data_bytes, size_t alignment_bytes, size_t *out_size_bytes);
 
-// Whether values of the tensor lie in the state area: a state, or a state's new value. Such tensors have no buffers.
+// Whether values of the tensor lie in the state area: a state, or a state's new value, whose home is not below. Such tensors have no buffers.
 static inline bool delta_problem_tensor_is_state(const delta_problem_tensor_t *tensor) {
-  return (tensor->flags & DELTA_TENSOR_STATE) || tensor->becomes_state != DELTA_PROBLEM_NONE;
+  const bool is_state = (tensor->flags & DELTA_TENSOR_STATE) || tensor->becomes_state != DELTA_PROBLEM_NONE;
+  return is_state && !(tensor->flags & DELTA_TENSOR_BELOW);
 }
+
+// Gives a state its home: in the tier below at home_offset_bytes, or in the state area. `home_bytes` of the problem is the caller's.
+void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_below, size_t home_offset_bytes);
 
 // Cost of running one graph node, from select.
 typedef struct delta_node_cost {

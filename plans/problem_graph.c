@@ -152,10 +152,12 @@ static delta_status_t list_inplace_pairs(problem_builder_t *builder, const delta
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&builder->problem->region, most, &step->inplace));
   for (uint32_t out = 0; out < node->output_count; ++out) {
     uint32_t output;
-    if (!find_output(builder, node, out, &output) || delta_problem_tensor_is_state(&tensors[output])) continue;
+    if (!find_output(builder, node, out, &output)) continue;
     for (uint32_t k = 0; k < step->input_count; ++k) {
       const delta_problem_tensor_t *input = &tensors[step->inputs[k]];
-      if (delta_problem_tensor_is_state(input) || (input->flags & DELTA_TENSOR_OUTPUT)) continue;
+      const bool is_update = tensors[output].becomes_state == step->inputs[k];
+      const bool has_state = delta_problem_tensor_is_state(input) || delta_problem_tensor_is_state(&tensors[output]);
+      if ((has_state && !is_update) || (input->flags & DELTA_TENSOR_OUTPUT)) continue;
       if (!may_overwrite_storage(builder, node, step->inputs[k], out)) continue;
       step->inplace[step->inplace_count++] = (delta_inplace_pair_t){.input = step->inputs[k], .output = output};
     }

@@ -5,6 +5,9 @@
 
 #include "plans/problem.h"
 
+// Slots in the tier below begin at multiples of this.
+enum { DELTA_HOST_BLOCK_BYTES = 4096 };
+
 // X(identifier, name)
 #define DELTA_LANES(X) X(COMPUTE, "compute") X(OFFLOAD, "offload") X(PREFETCH, "prefetch")
 typedef enum delta_lane {
@@ -66,6 +69,11 @@ typedef struct delta_schedule {
 
 DELTA_MUST_USE delta_status_t delta_schedule_create(delta_allocator_t allocator, delta_schedule_t **out_schedule);
 void delta_schedule_free(delta_schedule_t *schedule); // NULL is fine.
+DELTA_MUST_USE delta_status_t delta_schedule_copy(const delta_schedule_t *schedule, delta_allocator_t allocator,
+                                                  delta_schedule_t **out_schedule);
+
+// The problem step that is run at the peak, or next when a copy is; DELTA_PROBLEM_NONE in a schedule without runs from there on.
+uint32_t delta_schedule_peak_problem_step(const delta_schedule_t *schedule);
 
 // The verifier: proves that running `schedule` computes the problem within `arena_bytes`: buffers inside the arena and never overlapping while both live (but in-place pairs
 // the problem allows), every read after its write on its lane or by waits, every problem step run at least once and only pure ones again, states written once and not read

@@ -1,4 +1,4 @@
-// Verifier: what its two parts share. verify.c walks the steps, verify_memory.c the bytes.
+// Verifier: what its parts share. verify.c walks the steps, verify_memory.c the bytes of the arena, verify_host.c those of the tier below.
 #ifndef DELTA_PLANS_VERIFIER_H_
 #define DELTA_PLANS_VERIFIER_H_
 

@@ -146,7 +146,7 @@ static delta_status_t check_input(step_walk_t *walk, uint32_t s, uint32_t tensor
 static delta_status_t check_output(step_walk_t *walk, uint32_t s, uint32_t tensor, uint32_t buffer) {
   const delta_problem_tensor_t *entry = &walk->verifier->problem->tensors[tensor];
   walk->is_made[tensor] = true;
-  if (entry->becomes_state == DELTA_PROBLEM_NONE) {
+  if (!delta_problem_tensor_is_state(entry)) {
     DELTA_RETURN_IF_ERROR(check_buffer(walk->verifier, s, buffer, tensor));
     return write_buffer(walk->verifier, s, buffer);
   }

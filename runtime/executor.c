@@ -8,9 +8,11 @@
 
 // One schedule step, ready to launch.
 typedef struct delta_prepared_step {
-  const delta_node_t *node; // NULL: not a RUN
+  const delta_node_t *node; // NULL: a copy
   delta_kernel_t *kernel;   // Borrowed from executor->kernels.
   delta_kernel_buffers_t buffers;
+  void *copied; // of a copy: what goes below or comes back
+  size_t copied_bytes;
 } delta_prepared_step_t;
 
 // Bytes without a value before or after a step.
@@ -74,7 +76,7 @@ static void *state_address(const delta_executor_t *executor, uint32_t tensor) {
 }
 
 static bool is_in_state_area(const delta_problem_t *problem, uint32_t tensor) {
-  return (problem->tensors[tensor].flags & DELTA_TENSOR_STATE) || problem->tensors[tensor].becomes_state != DELTA_PROBLEM_NONE;
+  return delta_problem_tensor_is_state(&problem->tensors[tensor]);
 }
 
 // The address of graph tensor `id` at a step whose buffers for problem tensors `tensors` are `buffers`.
@@ -97,13 +99,21 @@ static delta_status_t prepare_kernel(delta_executor_t *executor, uint32_t node) 
                                            &executor->kernels[node]);
 }
 
+static delta_status_t prepare_copy(delta_executor_t *executor, uint32_t index) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_schedule_step_t *step = &o->schedule->steps[index];
+  const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
+  if (!o->tier) return delta_status_make(INTERNAL, "step %u copies a tensor, but there is no tier below the arena", index);
+  executor->steps[index].copied = buffer_address(executor, buffer);
+  executor->steps[index].copied_bytes = o->schedule->buffers[buffer].size_bytes;
+  return DELTA_OK;
+}
+
 static delta_status_t prepare_step(delta_executor_t *executor, uint32_t index) {
   const delta_executor_options_t *o = &executor->options;
   const delta_schedule_step_t *step = &o->schedule->steps[index];
   delta_prepared_step_t *prepared = &executor->steps[index];
-  if (step->kind != DELTA_STEP_RUN) {
-    return delta_status_make(UNSUPPORTED, "step %u of the plan swaps a tensor, which this version does not run", index);
-  }
+  if (step->kind != DELTA_STEP_RUN) return prepare_copy(executor, index);
   const delta_problem_step_t *problem_step = &o->problem->steps[step->problem_step];
   const delta_node_t *node = delta_graph_node(o->graph, (delta_node_id_t){problem_step->node});
   DELTA_RETURN_IF_ERROR(prepare_kernel(executor, problem_step->node));
@@ -248,7 +258,7 @@ static bool must_stop(const delta_executor_t *executor, const delta_run_options_
   const delta_graph_t *graph = executor->options.graph;
   delta_tensor_id_t watched =
       options->finite_output == DELTA_INDEX_NONE ? DELTA_TENSOR_NONE : graph->outputs.items[options->finite_output].tensor;
-  for (uint32_t i = 0; i < step->node->output_count; ++i) {
+  for (uint32_t i = 0; step->node && i < step->node->output_count; ++i) {
     delta_tensor_id_t id = step->node->outputs[i];
     if (delta_tensor_is_none(id)) continue;
     bool is_watched = !delta_tensor_is_none(watched) && delta_graph_tensor(graph, watched)->storage.index == id.index;
@@ -276,8 +286,29 @@ static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cur
   }
 }
 
+// Copies run on the calling thread: they have ended when this returns.
+static delta_status_t copy_tensor(delta_executor_t *executor, uint32_t index, double *inout_seconds) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_schedule_step_t *step = &o->schedule->steps[index];
+  const delta_prepared_step_t *prepared = &executor->steps[index];
+  const double start_seconds = delta_clock_seconds();
+  delta_status_t status = step->kind == DELTA_STEP_SWAP_OUT
+                              ? delta_tier_write(o->tier, step->host_offset_bytes, prepared->copied, prepared->copied_bytes)
+                              : delta_tier_read(o->tier, step->host_offset_bytes, prepared->copied, prepared->copied_bytes);
+  *inout_seconds += delta_clock_seconds() - start_seconds;
+  return status ? delta_status_annotate(status, "step %u", index) : DELTA_OK;
+}
+
+static delta_status_t launch_kernel(delta_executor_t *executor, uint32_t index) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_prepared_step_t *prepared = &executor->steps[index];
+  delta_status_t status =
+      o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers);
+  return status ? delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name) : DELTA_OK;
+}
+
 // A step's waits before it, its event after it.
-static delta_status_t run_step(delta_executor_t *executor, uint32_t index) {
+static delta_status_t run_step(delta_executor_t *executor, uint32_t index, double *inout_copy_seconds) {
   const delta_executor_options_t *o = &executor->options;
   const delta_device_driver_t *driver = o->device->driver;
   const delta_schedule_step_t *step = &o->schedule->steps[index];
@@ -285,8 +316,7 @@ static delta_status_t run_step(delta_executor_t *executor, uint32_t index) {
   for (uint32_t i = 0; i < step->wait_count; ++i) DELTA_RETURN_IF_ERROR(driver->wait(o->device, step->lane, step->waits[i]));
   delta_step_event_t event = {.step = index, .schedule_step = step, .node = prepared->node};
   if (o->on_step) event.start_seconds = delta_clock_seconds();
-  delta_status_t status = driver->launch(o->device, step->lane, prepared->kernel, &prepared->buffers);
-  if (status) return delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name);
+  DELTA_RETURN_IF_ERROR(prepared->node ? launch_kernel(executor, index) : copy_tensor(executor, index, inout_copy_seconds));
   if (o->on_step) {
     event.end_seconds = delta_clock_seconds();
     o->on_step(o->self, &event);
@@ -300,7 +330,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
   size_t born_cursor = 0, dead_cursor = 0;
   for (uint32_t i = 0; i < o->schedule->step_count; ++i) {
     poison(&executor->born, i, &born_cursor);
-    DELTA_RETURN_IF_ERROR(run_step(executor, i));
+    DELTA_RETURN_IF_ERROR(run_step(executor, i, &out_result->copy_seconds));
     const delta_prepared_step_t *prepared = &executor->steps[i];
     if (must_stop(executor, options, prepared)) {
       out_result->stopped = true;
@@ -308,7 +338,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
       out_result->node_name = prepared->node->name;
       return DELTA_OK;
     }
-    if (changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++out_result->updates_done;
+    if (prepared->node && changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++out_result->updates_done;
     poison(&executor->dead, i, &dead_cursor);
   }
   return o->device->driver->synchronize(o->device);

@@ -1,10 +1,12 @@
-// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing is allocated while it runs.
+// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing
+// is allocated while it runs.
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
 
 #include "plans/plan.h"
 #include "runtime/device.h"
 #include "runtime/select.h"
+#include "runtime/tier.h"
 
 typedef struct delta_executor delta_executor_t;
 
@@ -26,6 +28,7 @@ typedef struct delta_executor_options {
   const delta_plan_t *plan;         // for the places of states
   delta_arena_t *arena;
   size_t state_bytes; // where the program's own bytes begin in the arena
+  delta_tier_t *tier; // with room for the schedule's host bytes; NULL when there are none
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
@@ -52,6 +55,7 @@ typedef struct delta_run_result {
   uint32_t step;
   const char *node_name; // of that step
   uint32_t updates_done; // states already changed when it stopped, counters aside
+  double copy_seconds;   // of copies between the arena and the tier below, for which compute waited
 } delta_run_result_t;
 
 // Whether a tensor of a float type has a NaN or +infinity.

@@ -20,7 +20,11 @@ typedef struct delta_plan_maker {
   delta_program_choice_t choice; // how layouts and costs are found
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
-  uint64_t minimum_bytes; // arena that every program fits in, states included
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
+  uint32_t *movable; // states that may lie below, in the order in which they go there
+  uint32_t movable_count, below_count;
+  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  uint64_t resident_program_bytes, below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
 // What the choice of layouts, and later of a schedule, goes by.
@@ -85,17 +89,53 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static uint64_t state_area_bytes(const delta_plan_t *plan) {
-  uint64_t end = 0;
-  for (uint32_t i = 0; i < plan->state_count; ++i) {
-    uint64_t state_end = plan->states[i].offset_bytes + plan->states[i].size_bytes;
-    if (state_end > end) end = state_end;
-  }
-  return end;
-}
-
 static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
   return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
+}
+
+// What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
+static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
+  uint64_t minimum_bytes = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    maker->planners[i] = NULL;
+    DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
+    DELTA_RETURN_IF_ERROR(
+        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
+    const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
+    if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
+  }
+  *out_minimum_bytes = round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  return DELTA_OK;
+}
+
+// Prepares with the first `count` of the states that may lie below.
+static delta_status_t prepare_with_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  bool *is_below = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, maker->plan->state_count, &is_below));
+  for (uint32_t i = 0; i < count; ++i) is_below[maker->movable[i]] = true;
+  delta_plan_set_homes(maker->plan, is_below);
+  delta_release(maker->allocator, is_below);
+  maker->below_count = count;
+  return prepare_planners(maker, out_minimum_bytes);
+}
+
+// Orders states that may lie below: those that fill at least a block there, optimizer states before others, large ones before small ones.
+static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b) {
+  const bool a_moment = a->kind == DELTA_STATE_MOMENT, b_moment = b->kind == DELTA_STATE_MOMENT;
+  return a_moment != b_moment ? a_moment : a->size_bytes > b->size_bytes;
+}
+
+static delta_status_t list_movable(delta_plan_maker_t *maker) {
+  const delta_plan_t *plan = maker->plan;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
+    uint32_t at = maker->movable_count++;
+    for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
+    maker->movable[at] = i;
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts_t *parts, delta_plan_program_t *program) {
@@ -106,34 +146,45 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
   return DELTA_OK;
 }
 
-// Plans every program without a budget; sets arena, peak and least budget of the whole plan.
+static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
+  delta_plan_t *plan = maker->plan;
+  const delta_program_parts_t *parts = &maker->parts[index];
+  const uint64_t capacity_bytes =
+      delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  delta_planner_result_t result = {0};
+  delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
+    const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
+    const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
+    char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+                                 delta_size_text(plan->totals.budget_bytes, budget_text),
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+  }
+  if (status) return status;
+  delta_plan_program_t *program = &plan->programs[plan->program_count++];
+  program->kind = parts->kind;
+  program->batch = parts->batch;
+  program->schedule = result.schedule;
+  DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
+  delta_graph_hash(parts->graph, program->graph_hash);
+  return DELTA_OK;
+}
+
+// Plans every program within the budget; sets arena, peak and times of the whole plan.
 static delta_status_t plan_programs(delta_plan_maker_t *maker) {
   delta_plan_t *plan = maker->plan;
   delta_plan_totals_t *totals = &plan->totals;
-  totals->state_bytes = state_area_bytes(plan);
+  uint64_t arena_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, maker->part_count, &plan->programs));
-  uint64_t arena_bytes = 0, minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {
-    const delta_program_parts_t *parts = &maker->parts[i];
-    delta_planner_result_t result = {0};
-    DELTA_RETURN_IF_ERROR(delta_program_plan(parts, maker->policy, plan->levers, UINT64_MAX, maker->allocator, &result));
-    delta_plan_program_t *program = &plan->programs[plan->program_count++];
-    program->kind = parts->kind;
-    program->batch = parts->batch;
-    program->schedule = result.schedule;
-    DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
-    delta_graph_hash(parts->graph, program->graph_hash);
-    if (result.schedule->arena_bytes > arena_bytes) arena_bytes = result.schedule->arena_bytes;
-    if (result.minimum_budget_bytes > minimum_bytes) minimum_bytes = result.minimum_budget_bytes;
+    DELTA_RETURN_IF_ERROR(plan_program(maker, i));
+    if (plan->programs[i].schedule->arena_bytes > arena_bytes) arena_bytes = plan->programs[i].schedule->arena_bytes;
   }
   const delta_schedule_t *first = plan->programs[0].schedule;
   totals->arena_bytes = round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
-  totals->node_count = maker->parts[0].graph->nodes.count;
-  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
-  totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
-  maker->minimum_bytes = round_up(totals->state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
 
@@ -157,7 +208,9 @@ static void count_memory(delta_plan_maker_t *maker) {
   const delta_schedule_t *schedule = plan->programs[0].schedule;
   uint64_t *memory = maker->plan->totals.memory_bytes;
   uint64_t counted_bytes = 0;
-  for (uint32_t i = 0; i < plan->state_count; ++i) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (!plan->states[i].is_below) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+  }
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
     const delta_buffer_t *buffer = &schedule->buffers[i];
     if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
@@ -205,55 +258,88 @@ cleanup:
 // What the same training takes without a budget, by this graph and as an eager framework would hold it.
 static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
-  double eager_seconds = 0, unlimited_seconds = totals->step_seconds;
+  double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  totals->unlimited_peak_bytes = totals->peak_bytes;
-  if (maker->policy != DELTA_POLICY_NONE) {
-    DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &unlimited_seconds));
+  if (maker->policy == DELTA_POLICY_EAGER) {
+    DELTA_RETURN_IF_ERROR(
+        measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
+  } else {
+    const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
+    totals->unlimited_peak_bytes = totals->state_bytes + kept->peak_bytes;
+    totals->unlimited_step_seconds = kept->step_seconds;
   }
-  totals->unlimited_step_seconds = unlimited_seconds;
-  totals->lower_bound_seconds = unlimited_seconds;
-  totals->minimum_budget_bytes = maker->minimum_bytes;
+  totals->lower_bound_seconds = totals->unlimited_step_seconds;
+  totals->node_count = maker->parts[0].graph->nodes.count;
+  totals->trainable_parameters = (uint64_t)maker->parts[0].facts.trainable_parameters;
+  totals->trainable_tensors = maker->parts[0].facts.trainable_tensors;
   return DELTA_OK;
 }
 
-// The largest buffers live at the peak, as text.
-static delta_status_t describe_peak(const delta_plan_maker_t *maker, delta_text_t *text) {
-  const delta_schedule_t *schedule = maker->plan->programs[0].schedule;
-  uint32_t largest = DELTA_PROBLEM_NONE;
-  for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
-    const delta_buffer_t *buffer = &schedule->buffers[i];
-    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
-    if (largest == DELTA_PROBLEM_NONE || buffer->size_bytes > schedule->buffers[largest].size_bytes) largest = i;
-  }
-  if (largest == DELTA_PROBLEM_NONE) return delta_text_append(text, "the states");
-  char size_text[DELTA_SIZE_TEXT_BYTES];
-  const delta_buffer_t *buffer = &schedule->buffers[largest];
-  const char *name = buffer->tensor == DELTA_PROBLEM_NONE ? "a workspace" : maker->parts[0].problem->tensors[buffer->tensor].name;
-  uint32_t problem_step = schedule->steps[schedule->peak_step].problem_step;
-  return delta_text_append(text, "step '%s', where '%s' with %s is the largest", maker->parts[0].problem->steps[problem_step].name, name,
-                           delta_size_text(buffer->size_bytes, size_text));
-}
-
-static delta_status_t check_budget(delta_plan_maker_t *maker) {
+static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(maker->device, &free_bytes));
-  DELTA_RETURN_IF_ERROR(delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
-                                             maker->device->granule_bytes, &totals->budget_bytes));
-  if (totals->arena_bytes <= totals->budget_bytes) return DELTA_OK;
-  delta_text_t peak;
-  delta_text_init(&peak, maker->allocator);
-  delta_status_t status = describe_peak(maker, &peak);
-  char budget_text[DELTA_SIZE_TEXT_BYTES], minimum_text[DELTA_SIZE_TEXT_BYTES];
-  if (!status) {
-    status = delta_status_make(
-        DOES_NOT_FIT, "policy %s needs %llu bytes (%s), the budget is %s: set by %s; give --budget %llu or more, or a smaller --batch",
-        maker->plan->policy, (unsigned long long)totals->minimum_budget_bytes, delta_size_text(totals->minimum_budget_bytes, minimum_text),
-        delta_size_text(totals->budget_bytes, budget_text), peak.items, (unsigned long long)totals->minimum_budget_bytes);
+  return delta_budget_resolve(maker->options->budget, free_bytes, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                              maker->device->granule_bytes, &totals->budget_bytes);
+}
+
+// The least budget: that with all states in the arena, or that with all below that may be.
+static delta_status_t find_minimum(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
+  *minimum_bytes = maker->resident_minimum_bytes;
+  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
+  if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(list_movable(maker));
+  if (maker->movable_count == 0) return DELTA_OK;
+  uint64_t below_bytes;
+  DELTA_RETURN_IF_ERROR(prepare_with_below(maker, maker->movable_count, &below_bytes));
+  maker->below_program_bytes = below_bytes - totals->state_bytes;
+  if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
+  return DELTA_OK;
+}
+
+// The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
+static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
+  uint64_t state_bytes = 0;
+  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
+  uint32_t count = 0;
+  while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
+    state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;
   }
-  delta_text_deinit(&peak);
-  return status;
+  return count;
+}
+
+// As few states below as the budget allows. What programs need beside the states grows with the states that are below, so its values for none and for all bound the
+// number; between them it is halved a few times. All of them are known to do.
+static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
+  enum { MOST_TRIALS = 4 };
+  uint64_t minimum_bytes;
+  uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
+  uint32_t next = count_below_for(maker, maker->below_program_bytes);
+  for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
+    if (next >= most) next = least + (most - least) / 2;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, next, &minimum_bytes));
+    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
+      most = next;
+    } else {
+      least = next + 1;
+    }
+    next = least + (most - least) / 2;
+  }
+  *out_count = most;
+  return DELTA_OK;
+}
+
+static delta_status_t choose_homes(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  uint32_t count = 0;
+  uint64_t minimum_bytes;
+  const bool helps = totals->minimum_budget_bytes < maker->resident_minimum_bytes;
+  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
+  if (helps && totals->budget_bytes < maker->resident_minimum_bytes) count = maker->movable_count;
+  if (count > 0 && fits) DELTA_RETURN_IF_ERROR(halve_homes(maker, &count));
+  return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
 // Names everything the bits of a run depend on.
@@ -313,7 +399,10 @@ static delta_status_t check_sizes(const delta_plan_options_t *options, const del
 }
 
 static void deinit_maker(delta_plan_maker_t *maker) {
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    delta_program_deinit(&maker->parts[i]);
+  }
   delta_profiler_destroy(maker->choice.profiler);
   delta_device_close(maker->device);
   delta_model_free(maker->model);
@@ -332,15 +421,19 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
   log_facts(&maker);
-  DELTA_GOTO_IF_ERROR(status, plan_programs(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker, &maker.resident_minimum_bytes), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, keep_profile(&maker), cleanup);
-  count_memory(&maker);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
-  status = check_budget(&maker);
+  DELTA_GOTO_IF_ERROR(status, find_minimum(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, choose_homes(&maker), cleanup);
+  status = plan_programs(&maker);
+  if (!status) count_memory(&maker);
   maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
+    out_summary->batch = maker.parts[0].batch; // also when no program has been planned
   }
   if (status) goto cleanup;
   // The log sink belongs to the caller and not to the plan.

@@ -23,7 +23,8 @@ static const char *const batchnorm_names[] = {
 #undef BATCHNORM_NAME
 };
 
-// What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers each has.
+// What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers
+// each has.
 typedef struct delta_optimizer_use {
   double learning_rate;
   bool has_momentum, has_beta1, has_beta2, has_epsilon;
@@ -41,7 +42,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
   *options = (delta_plan_options_t){
       .struct_size = sizeof *options,
       .device = "cpu",
-      .policy = "none",
+      .policy = "delta-fixed",
       .class_axis = 1,
       .ignore_index = -100,
       .optimizer = "sgd",
@@ -171,7 +172,7 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
 }
 
 static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
-  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "none", out_policy));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta-fixed", out_policy));
   plan->policy = delta_policy_info(*out_policy)->name;
   plan->build.eager = *out_policy == DELTA_POLICY_EAGER;
   plan->levers = plan->build.eager ? 0 : DELTA_LEVERS_ALL;
@@ -255,4 +256,10 @@ delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint6
     return DELTA_OK;
   }
   return delta_status_annotate(delta_size_parse(text, out_budget_bytes), "--budget");
+}
+
+uint64_t delta_budget_capacity(uint64_t budget_bytes, uint64_t state_bytes, size_t granule_bytes) {
+  if (budget_bytes == UINT64_MAX) return UINT64_MAX;
+  const uint64_t whole_bytes = budget_bytes / granule_bytes * granule_bytes;
+  return whole_bytes > state_bytes ? whole_bytes - state_bytes : 0;
 }

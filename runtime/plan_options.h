@@ -18,4 +18,7 @@ DELTA_MUST_USE delta_status_t delta_layout_option_parse(const char *text, delta_
 DELTA_MUST_USE delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint64_t unlimited_bytes, uint64_t minimum_bytes,
                                                    size_t granule_bytes, uint64_t *out_budget_bytes);
 
+// What a budget leaves for a program: committed bytes are whole granules, and the states come first.
+uint64_t delta_budget_capacity(uint64_t budget_bytes, uint64_t state_bytes, size_t granule_bytes);
+
 #endif // DELTA_RUNTIME_PLAN_OPTIONS_H_

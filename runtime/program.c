@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+// Rough speeds of a disk, used until the device has been profiled: they order choices, and are never shown as measurements.
+static const double assumed_offload_bytes_per_second = 1.2e9, assumed_prefetch_bytes_per_second = 1.5e9;
+
 static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocator_t allocator, delta_selection_t **out_selection) {
   *out_selection = NULL;
   delta_selection_t *selection = NULL;
@@ -53,6 +56,8 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   DELTA_GOTO_IF_ERROR(
       status, delta_problem_from_graph(out_parts->graph, &problem_options, allocator, &out_parts->problem, &out_parts->tensor_of_storage),
       cleanup);
+  out_parts->problem->offload_bytes_per_second = assumed_offload_bytes_per_second;
+  out_parts->problem->prefetch_bytes_per_second = assumed_prefetch_bytes_per_second;
 cleanup:
   if (status) delta_program_deinit(out_parts);
   return status;
@@ -66,13 +71,20 @@ void delta_program_deinit(delta_program_parts_t *parts) {
   *parts = (delta_program_parts_t){0};
 }
 
+delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
+                                     delta_allocator_t allocator, delta_planner_t **out_planner) {
+  const delta_planner_options_t options = {.policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE)};
+  return delta_planner_create(parts->problem, &options, allocator, out_planner);
+}
+
 delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers, uint64_t capacity_bytes,
                                   delta_allocator_t allocator, delta_planner_result_t *out_result) {
-  // A problem is immutable for others; its budget belongs to this call.
-  delta_problem_t problem = *parts->problem;
-  problem.budget_bytes = capacity_bytes;
-  const delta_planner_options_t options = {.policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE)};
-  return delta_planner_run(&problem, &options, allocator, out_result);
+  *out_result = (delta_planner_result_t){0};
+  delta_planner_t *planner = NULL;
+  DELTA_RETURN_IF_ERROR(delta_program_planner(parts, policy, levers, allocator, &planner));
+  delta_status_t status = delta_planner_plan(planner, capacity_bytes, out_result);
+  delta_planner_destroy(planner);
+  return status;
 }
 
 void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t count, const delta_device_t *device,

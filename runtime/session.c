@@ -59,10 +59,7 @@ static delta_status_t resolve_budget(delta_session_t *session) {
 
 static delta_status_t reserve_arena(delta_session_t *session) {
   const delta_plan_t *plan = session->plan;
-  for (uint32_t i = 0; i < plan->state_count; ++i) {
-    size_t end = plan->states[i].offset_bytes + plan->states[i].size_bytes;
-    if (end > session->state_bytes) session->state_bytes = end;
-  }
+  session->state_bytes = plan->totals.state_bytes;
   // Address space costs nothing: a batch size that comes later may need a little more than the planned ones.
   size_t reserve_bytes;
   if (!delta_size_mul(plan->totals.arena_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
@@ -112,6 +109,7 @@ void delta_session_destroy(delta_session_t *session) {
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
   delta_tally_deinit(&session->tally);
+  delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
   delta_device_close(session->device);
   delta_model_free(session->model);

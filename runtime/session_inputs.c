@@ -27,16 +27,29 @@ size_t delta_session_input_count(const delta_session_t *session) {
   return count;
 }
 
-static void describe_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, delta_input_info_t *info) {
-  const delta_tensor_t *tensor = input_tensor(program, input);
-  if (delta_dtype_is_float(tensor->dtype)) return;
-  if (strcmp(tensor->name, DELTA_NAME_LABEL) == 0) {
-    info->maximum = program->parts.facts.label_classes;
-    info->has_ignore = program->parts.facts.label_classes > 0;
-    info->ignore_value = session->build.ignore_index;
-  } else {
-    delta_graph_input_range(program->parts.graph, program->parts.graph->inputs.items[input], &info->minimum, &info->maximum);
+static bool is_class_label(const delta_live_program_t *program, const delta_tensor_t *tensor) {
+  return strcmp(tensor->name, DELTA_NAME_LABEL) == 0 && program->parts.facts.label_classes > 0;
+}
+
+delta_status_t delta_session_find_ranges(delta_session_t *session, delta_live_program_t *program) {
+  const delta_graph_t *graph = program->parts.graph;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, graph->inputs.count, &program->ranges));
+  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
+    delta_input_range_t *range = &program->ranges[i];
+    if (is_class_label(program, input_tensor(program, i))) {
+      range->maximum = program->parts.facts.label_classes;
+    } else {
+      DELTA_RETURN_IF_ERROR(delta_graph_input_range(graph, graph->inputs.items[i], &range->minimum, &range->maximum));
+    }
   }
+  return DELTA_OK;
+}
+
+static void describe_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, delta_input_info_t *info) {
+  info->minimum = program->ranges[input].minimum;
+  info->maximum = program->ranges[input].maximum;
+  info->has_ignore = is_class_label(program, input_tensor(program, input));
+  if (info->has_ignore) info->ignore_value = session->build.ignore_index;
 }
 
 static delta_status_t check_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, const void *data) {

@@ -1,5 +1,5 @@
-// What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them, session_run.c runs them,
-// session_states.c reads and writes states and outputs.
+// What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them,
+// session_run.c runs them, session_states.c reads and writes states and outputs.
 #ifndef DELTA_RUNTIME_SESSION_PARTS_H_
 #define DELTA_RUNTIME_SESSION_PARTS_H_
 
@@ -10,9 +10,15 @@
 #include "runtime/program.h"
 #include "runtime/tally.h"
 
+// Legal values of an integer input, half open; minimum == maximum: unknown.
+typedef struct delta_input_range {
+  int64_t minimum, maximum;
+} delta_input_range_t;
+
 // A program ready to run.
 typedef struct delta_live_program {
   delta_program_parts_t parts;
+  delta_input_range_t *ranges;    // Owned; by graph input
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
@@ -26,6 +32,7 @@ struct delta_session {
   delta_model_t *model;     // Owned.
   delta_device_t *device;   // Owned.
   delta_arena_t *arena;     // Owned.
+  delta_tier_t *tier;       // Owned; NULL until a program swaps.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;
@@ -42,11 +49,15 @@ DELTA_MUST_USE delta_status_t delta_session_find_program(delta_session_t *sessio
                                                          delta_live_program_t **out_program);
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program); // NULL is fine.
 
-// session_inputs.c: writes the caller's samples, the seed and the learning rate where the program reads them; ranges of integers are checked.
+// session_inputs.c: finds the ranges of a program's inputs, once;
+DELTA_MUST_USE delta_status_t delta_session_find_ranges(delta_session_t *session, delta_live_program_t *program);
+// writes the caller's samples, the seed and the learning rate where the program reads them; ranges of integers are checked.
 DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                                  double learning_rate);
 
 // session_states.c
+// Whether a state has NaN or +infinity.
+DELTA_MUST_USE delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad);
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
 // The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.
 typedef struct delta_counters {

@@ -1,12 +1,14 @@
 // Programs of a session: built, compared with the plan or planned anew, verified, and given an executor.
 #include <string.h>
 
+#include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
+  delta_release(session->allocator, program->ranges);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
 }
@@ -29,10 +31,7 @@ static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_
 static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
-  uint64_t budget_bytes = session->budget_bytes;
-  uint64_t capacity_bytes = budget_bytes == UINT64_MAX            ? UINT64_MAX
-                            : budget_bytes > session->state_bytes ? budget_bytes - session->state_bytes
-                                                                  : 0;
+  const uint64_t capacity_bytes = delta_budget_capacity(session->budget_bytes, session->state_bytes, session->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_program_plan(&program->parts, policy, session->plan->levers, capacity_bytes, session->allocator, &result);
   if (status) return delta_status_annotate(status, "a batch of %lld rows", (long long)program->parts.batch);
@@ -64,11 +63,21 @@ static void tally_step(void *self, const delta_step_event_t *event) {
   delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
 
+// The file below the arena is made when a program first swaps, and grows only here.
+static delta_status_t reserve_tier(delta_session_t *session, const delta_schedule_t *schedule) {
+  if (schedule->host_bytes == 0) return DELTA_OK;
+  if (!session->tier) {
+    DELTA_RETURN_IF_ERROR(delta_tier_create(session->options.tier, session->options.log, session->allocator, &session->tier));
+  }
+  return delta_tier_reserve(session->tier, schedule->host_bytes);
+}
+
 static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
   delta_status_t status =
       delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator);
   if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
   DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
+  DELTA_RETURN_IF_ERROR(reserve_tier(session, program->schedule));
   const delta_executor_options_t options = {
       .device = session->device,
       .graph = program->parts.graph,
@@ -79,6 +88,7 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .plan = session->plan,
       .arena = session->arena,
       .state_bytes = session->state_bytes,
+      .tier = session->tier,
       .poison = session->options.verify_arena != 0,
       .on_step = session->options.time_steps ? tally_step : NULL,
       .self = program,
@@ -119,11 +129,13 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
     status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");
     goto cleanup;
   }
+  DELTA_GOTO_IF_ERROR(status, delta_plan_apply_homes(session->plan, program->parts.problem), cleanup);
   if (planned) {
     DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
   } else {
     DELTA_GOTO_IF_ERROR(status, plan_schedule(session, program), cleanup);
   }
+  DELTA_GOTO_IF_ERROR(status, delta_session_find_ranges(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, create_executor(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_array_push(session->allocator, &session->programs, &program), cleanup);
   *out_program = program;

@@ -13,7 +13,8 @@ static double read_scalar(const delta_live_program_t *program, const char *name,
   return delta_element_load_double(delta_executor_output(program->executor, index), tensor->dtype, 0);
 }
 
-static void fill_report(const delta_session_t *session, const delta_live_program_t *program, double seconds, delta_run_report_t *report) {
+static void fill_report(const delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
+                        double seconds, delta_run_report_t *report) {
   double rows = (double)program->parts.batch;
   *report = (delta_run_report_t){
       .struct_size = sizeof *report,
@@ -21,15 +22,18 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
       .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
       .seconds = seconds,
+      .stall_seconds = result->copy_seconds,
       .arena_peak_bytes = session->committed_bytes,
+      .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
   };
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
 
-// --- a loss that is not finite -----------------------------------------------------------------------------------------------------------------
+// --- a loss that is not finite
+// -----------------------------------------------------------------------------------------------------------------
 
-// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the update divides by the
-// count of all micro-batches: there the sum is watched.
+// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
+// update divides by the count of all micro-batches: there the sum is watched.
 static uint32_t watched_output(const delta_live_program_t *program) {
   const char *name = program->parts.kind == DELTA_PROGRAM_TRAIN        ? DELTA_NAME_LOSS
                      : program->parts.kind == DELTA_PROGRAM_ACCUMULATE ? DELTA_NAME_LOSS_SUM
@@ -53,20 +57,24 @@ static bool has_no_label(const delta_session_t *session, const delta_live_progra
 }
 
 // The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is.
-static const char *find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what) {
+static delta_status_t find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what,
+                                      const char **out_name) {
   const delta_graph_t *graph = program->parts.graph;
   *out_what = "input";
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
-    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return tensor->name;
+    *out_name = tensor->name;
+    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
   }
   *out_what = "state";
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
-    const delta_plan_state_t *state = &session->plan->states[i];
-    const void *address = session->device->driver->arena_address(session->arena, state->offset_bytes);
-    if (delta_has_bad_value(address, state->dtype, &state->shape)) return state->name;
+    bool is_bad = false;
+    DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, i, &is_bad));
+    *out_name = session->plan->states[i].name;
+    if (is_bad) return DELTA_OK;
   }
-  return NULL;
+  *out_name = NULL;
+  return DELTA_OK;
 }
 
 // What a step that stopped left behind, for messages.
@@ -94,7 +102,8 @@ static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_prog
         "check the labels or use a larger --batch",
         (long long)session->build.ignore_index, describe_states(stopped));
   }
-  const char *what = NULL, *source = find_bad_source(session, program, &what);
+  const char *what = NULL, *source = NULL;
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, &what, &source));
   if (source) return not_finite(what, source, stopped);
   delta_run_result_t found = {0};
   const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
@@ -121,7 +130,8 @@ static delta_status_t check_accumulated(delta_session_t *session) {
                            "this step; accumulate a micro-batch with labels before the update");
 }
 
-// --- running -----------------------------------------------------------------------------------------------------------------------------------
+// --- running
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
@@ -156,6 +166,6 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
-  if (out_report) fill_report(session, program, delta_clock_seconds() - start_seconds, out_report);
+  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;
 }

@@ -20,8 +20,19 @@ static const delta_plan_state_t *find_state(const delta_session_t *session, cons
   return NULL;
 }
 
-static delta_status_t initialize_state(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source) {
-  void *address = state_address(session, state);
+// Where a state that lies below can be held between two runs: in the bytes of the programs, which have room for it since they copy it there, and no content then
+// but the outputs of an evaluation.
+static delta_status_t stage_address(delta_session_t *session, const delta_plan_state_t *state, void **out_address) {
+  if (state->size_bytes > session->committed_bytes - session->state_bytes) {
+    return delta_status_make(INTERNAL, "state '%s': no program has room for its %zu bytes", state->name, state->size_bytes);
+  }
+  session->evaluated = NULL;
+  *out_address = session->device->driver->arena_address(session->arena, session->state_bytes);
+  return DELTA_OK;
+}
+
+static delta_status_t make_first_value(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source,
+                                       void *address) {
   size_t size_bytes = state_content_bytes(state);
   if (source->initializer != DELTA_INDEX_NONE) {
     delta_status_t status =
@@ -34,6 +45,14 @@ static delta_status_t initialize_state(delta_session_t *session, const delta_pla
   int64_t count = delta_shape_count(&state->shape);
   for (int64_t i = 0; i < count; ++i) delta_element_store_double(address, state->dtype, (size_t)i, source->initial_value);
   return DELTA_OK;
+}
+
+static delta_status_t initialize_state(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source) {
+  if (!state->is_below) return make_first_value(session, state, source, state_address(session, state));
+  void *address = NULL;
+  DELTA_RETURN_IF_ERROR(stage_address(session, state, &address));
+  DELTA_RETURN_IF_ERROR(make_first_value(session, state, source, address));
+  return delta_tier_write(session->tier, state->home_offset_bytes, address, state_content_bytes(state));
 }
 
 // Gives every state its first value; every program's list is looked at, since not every program knows every state.
@@ -100,12 +119,14 @@ static delta_status_t find_sized_state(const delta_session_t *session, const cha
 delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes) {
   const delta_plan_state_t *state = NULL;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  if (state->is_below) return delta_tier_read(session->tier, state->home_offset_bytes, buffer, size_bytes);
   return session->device->driver->read(session->device, buffer, state_address(session, state), size_bytes);
 }
 
 delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer, size_t size_bytes) {
   const delta_plan_state_t *state = NULL;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  if (state->is_below) return delta_tier_write(session->tier, state->home_offset_bytes, buffer, size_bytes);
   return session->device->driver->write(session->device, state_address(session, state), buffer, size_bytes);
 }
 
@@ -143,14 +164,49 @@ void delta_session_set_counters(delta_session_t *session, delta_counters_t count
   set_counter(session, DELTA_NAME_DRAW, counters.draw);
 }
 
-// States are lent where they stand.
+// Reads a state that lies below in pieces.
+static delta_status_t is_piece_bad(delta_session_t *session, const delta_plan_state_t *state, void *piece, size_t piece_bytes,
+                                   bool *out_bad) {
+  const size_t content_bytes = state_content_bytes(state), element_bytes = delta_dtype_bytes(state->dtype);
+  *out_bad = false;
+  for (size_t done = 0; done < content_bytes && !*out_bad; done += piece_bytes) {
+    const size_t part_bytes = content_bytes - done < piece_bytes ? content_bytes - done : piece_bytes;
+    const delta_shape_t shape = {.rank = 1, .dims = {(int64_t)(part_bytes / element_bytes)}};
+    DELTA_RETURN_IF_ERROR(delta_tier_read(session->tier, state->home_offset_bytes + done, piece, part_bytes));
+    *out_bad = delta_has_bad_value(piece, state->dtype, &shape);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad) {
+  enum { PIECE_BYTES = 16 * DELTA_HOST_BLOCK_BYTES };
+  const delta_plan_state_t *state = &session->plan->states[index];
+  if (!state->is_below) {
+    *out_bad = delta_has_bad_value(state_address(session, state), state->dtype, &state->shape);
+    return DELTA_OK;
+  }
+  void *piece = NULL;
+  DELTA_RETURN_IF_ERROR(delta_allocate(session->allocator, PIECE_BYTES, 1, &piece));
+  delta_status_t status = is_piece_bad(session, state, piece, PIECE_BYTES, out_bad);
+  delta_release(session->allocator, piece);
+  return status;
+}
+
+// States are lent where they stand; those below are brought up for as long.
 static delta_status_t export_value(void *self, const char *name, size_t size_bytes, const void **out_value) {
-  const delta_session_t *session = self;
+  delta_session_t *session = self;
   const delta_plan_state_t *state = find_state(session, name);
   *out_value = NULL;
   if (!state) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
-  *out_value = state_address(session, state);
+  if (!state->is_below) {
+    *out_value = state_address(session, state);
+    return DELTA_OK;
+  }
+  void *address = NULL;
+  DELTA_RETURN_IF_ERROR(stage_address(session, state, &address));
+  DELTA_RETURN_IF_ERROR(delta_tier_read(session->tier, state->home_offset_bytes, address, size_bytes));
+  *out_value = address;
   return DELTA_OK;
 }
 

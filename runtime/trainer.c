@@ -1,4 +1,5 @@
-// The loop counts updates; an update is one batch, or `accumulate` micro-batches and an apply. Samples of an epoch are numbered by the shuffle.
+// The loop counts updates; an update is one batch, or `accumulate` micro-batches and an apply. Samples of an epoch are numbered by the
+// shuffle.
 #include "runtime/trainer.h"
 
 #include <string.h>
@@ -32,7 +33,8 @@ static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
   return delta_dataset_read(source->dataset, source->samples, source->count, buffers);
 }
 
-// --- opening ---------------------------------------------------------------------------------------------------------------------------------
+// --- opening
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_dtype_t dtype_by_name(const char *name) {
   for (int i = 0; i < DELTA_DTYPE_COUNT; ++i) {
@@ -105,7 +107,8 @@ static delta_status_t open_trainer(delta_trainer_t *trainer) {
   return count_steps(trainer);
 }
 
-// --- evaluation ------------------------------------------------------------------------------------------------------------------------------
+// --- evaluation
+// ------------------------------------------------------------------------------------------------------------------------------
 
 static bool must_stop(const delta_trainer_t *trainer) { return trainer->options->stop_requested && *trainer->options->stop_requested; }
 
@@ -149,7 +152,8 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
   return options->on_evaluation ? options->on_evaluation(options->self, &record) : DELTA_OK;
 }
 
-// --- training --------------------------------------------------------------------------------------------------------------------------------
+// --- training
+// --------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t batch_index, delta_run_program_t program,
                                 double rate, delta_run_report_t *report) {
@@ -181,6 +185,7 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
   record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;
   record->arena_peak_bytes = report.arena_peak_bytes;
+  record->host_bytes = report.host_bytes;
   return DELTA_OK;
 }
 

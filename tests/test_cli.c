@@ -129,14 +129,15 @@ static bool file_exists(const workplace_t *w, const char *name) {
   return access(delta_test_folder_path(&w->folder, name, path), F_OK) == 0;
 }
 
-// --- usage -------------------------------------------------------------------------------------------------------------------------------------
+// --- usage
+// -------------------------------------------------------------------------------------------------------------------------------------
 
 // What is measured once is kept: by the cache, and by a file that makes the same plan elsewhere.
 Test(cli, profiles, .timeout = 120) {
   workplace_t w;
-  make_workplace(&w);
+  open_workplace(&w);
   expect_run(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
-  expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0.0*[,e]\\|\"profiling_seconds\": 0$' ");
+  expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
   expect_run(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
   const line_case_t cases[] = {
       {PLAN_MEASURED "p --profile absent.json", "absent.json"},
@@ -147,7 +148,7 @@ Test(cli, profiles, .timeout = 120) {
       {PLAN_MEASURED "p --layout sideways", "--layout|sideways|blocked_8"},
   };
   EXPECT_FAILURES(&w, 1, cases);
-  free_workplace(&w);
+  delta_test_folder_remove(&w.folder);
 }
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
@@ -282,7 +283,8 @@ Test(cli, help_and_version) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- errors ------------------------------------------------------------------------------------------------------------------------------------
+// --- errors
+// ------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -367,7 +369,8 @@ Test(cli, edited_plans_are_refused, .timeout = 120) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- what fits ---------------------------------------------------------------------------------------------------------------------------------
+// --- what fits
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_json_document_t *parse_json(const char *text) {
   delta_json_document_t *document = NULL;
@@ -439,7 +442,8 @@ Test(cli, json_has_every_name, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- a whole training ----------------------------------------------------------------------------------------------------------------------------
+// --- a whole training
+// ----------------------------------------------------------------------------------------------------------------------------
 
 // The last object of a metrics file that has `key`; the caller frees.
 static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
@@ -522,7 +526,8 @@ Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
-// --- signals -----------------------------------------------------------------------------------------------------------------------------------
+// --- signals
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct signal_case {
   char name[8];

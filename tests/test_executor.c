@@ -1,4 +1,5 @@
-// Executor: programs of unusual models run and give the right values; every step is reported in order; bytes without a value hold the pattern.
+// Executor: programs of unusual models run and give the right values; every step is reported in order; bytes without a value hold the
+// pattern.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -8,7 +9,8 @@
 #include "runtime/session_parts.h"
 #include "tests/support/training.h"
 
-// --- unusual models ------------------------------------------------------------------------------------------------------------------------------
+// --- unusual models
+// ------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct model_case {
   const char *name, *text, *loss;
@@ -109,7 +111,8 @@ Test(executor, ids_are_checked_before_the_step) {
   delta_test_training_close(&training);
 }
 
-// --- steps ---------------------------------------------------------------------------------------------------------------------------------------
+// --- steps
+// ---------------------------------------------------------------------------------------------------------------------------------------
 
 enum { MOST_STEPS = 256 };
 typedef struct witness {

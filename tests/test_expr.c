@@ -217,6 +217,35 @@ Test(expr, compact_drops_what_no_output_needs) {
   cr_expect_eq(output, -3);
 }
 
+// (a * 2) - exp(b), its parts made in either order.
+static void build_difference(delta_expr_builder_t *builder, bool right_first) {
+  delta_expr_builder_init(builder, DELTA_DTYPE_FLOAT32);
+  const uint16_t a = delta_expr_input(builder, right_first ? 1 : 0), b = delta_expr_input(builder, right_first ? 0 : 1);
+  const uint16_t inputs[2] = {right_first ? b : a, right_first ? a : b};
+  uint16_t parts[2];
+  for (int k = 0; k < 2; ++k) {
+    const int part = right_first ? 1 - k : k;
+    parts[part] = part == 0 ? delta_expr_binary(builder, DELTA_EXPR_MUL, inputs[0], delta_expr_real(builder, 2.0))
+                            : delta_expr_unary(builder, DELTA_EXPR_EXP, inputs[1]);
+  }
+  delta_expr_output(builder, delta_expr_binary(builder, DELTA_EXPR_SUB, parts[0], parts[1]));
+}
+
+Test(expr, the_order_in_which_an_expression_is_built_is_forgotten) {
+  delta_expr_builder_t builders[2];
+  for (int k = 0; k < 2; ++k) {
+    uint16_t kept[DELTA_EXPR_MAX_INPUTS];
+    build_difference(&builders[k], k == 1);
+    delta_expr_compact(&builders[k], kept);
+  }
+  cr_assert_eq(builders[0].expr.instr_count, builders[1].expr.instr_count);
+  for (uint16_t i = 0; i < builders[0].expr.instr_count; ++i) {
+    cr_expect_eq(builders[0].storage[i].op, builders[1].storage[i].op, "instruction %u", i);
+    cr_expect_arr_eq(builders[0].storage[i].operands, builders[1].storage[i].operands, sizeof builders[0].storage[i].operands);
+  }
+  cr_expect_eq(builders[0].expr.outputs[0], builders[1].expr.outputs[0]);
+}
+
 typedef struct broken_case {
   const char *what;
   delta_expr_t expr;

@@ -335,7 +335,7 @@ static void run_case(const infer_case_t *c) {
   cr_assert_eq(delta_graph_create(delta_allocator_system(), &graph), DELTA_OK);
   delta_tensor_id_t inputs[INPUTS_MAX], outputs[OUTPUTS_MAX];
   for (uint32_t k = 0; k < c->input_count; ++k) {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%u", k);
     cr_assert_eq(delta_graph_add_input(graph, name, c->inputs[k].dtype, &c->inputs[k].shape, &inputs[k]), DELTA_OK);
   }

@@ -20,7 +20,8 @@ static uint64_t arena_bytes(const delta_plan_t *plan) {
   return summary.arena_bytes;
 }
 
-// --- planned and committed -----------------------------------------------------------------------------------------------------------------------
+// --- planned and committed
+// -----------------------------------------------------------------------------------------------------------------------
 
 // Length and rights of the mapping that holds `address`, as the system sees it.
 static uint64_t mapping_bytes(const void *address, char out_rights[5]) {
@@ -103,7 +104,8 @@ ParameterizedTest(memory_case_t *c, memory, planned_is_committed) {
   delta_test_training_close(&training);
 }
 
-// --- the budget ------------------------------------------------------------------------------------------------------------------------------------
+// --- the budget
+// ------------------------------------------------------------------------------------------------------------------------------------
 
 ParameterizedTestParameters(memory, least_budget_works_and_one_byte_less_does_not) {
   static memory_case_t cases[] = MEMORY_CASES;
@@ -201,7 +203,8 @@ Test(memory, budget_of_a_session) {
   delta_test_training_close(&training);
 }
 
-// --- steps allocate nothing ------------------------------------------------------------------------------------------------------------------------
+// --- steps allocate nothing
+// ------------------------------------------------------------------------------------------------------------------------
 
 ParameterizedTestParameters(memory, steps_allocate_nothing) {
   static memory_case_t cases[] = MEMORY_CASES;
@@ -225,11 +228,13 @@ ParameterizedTest(memory_case_t *c, memory, steps_allocate_nothing) {
   cr_expect_eq(counting.live_blocks, 0);
 }
 
-// --- the process beside its arena --------------------------------------------------------------------------------------------------------------------
+// --- the process beside its arena
+// --------------------------------------------------------------------------------------------------------------------
 
 enum { WIDE_ROWS = 8192, WIDE_COLUMNS = 12288 };
 
-// A model of one matrix of 384 MiB: its bytes are a hole at the end of the file, or of the data file beside it. As many again are the matrix's gradient.
+// A model of one matrix of 384 MiB: its bytes are a hole at the end of the file, or of the data file beside it. As many again are the
+// matrix's gradient.
 static void write_wide_model(const delta_test_folder_t *folder, bool external) {
   const int64_t dims[2] = {WIDE_ROWS, WIDE_COLUMNS}, x_dims[2] = {2, WIDE_ROWS}, y_dims[2] = {2, WIDE_COLUMNS};
   const uint64_t weight_bytes = (uint64_t)WIDE_ROWS * WIDE_COLUMNS * sizeof(float);

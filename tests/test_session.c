@@ -20,7 +20,8 @@ static delta_test_values_t gradients_by_sgd(delta_session_t *session, int64_t fi
   return before;
 }
 
-// --- gradients -------------------------------------------------------------------------------------------------------------------------------
+// --- gradients
+// -------------------------------------------------------------------------------------------------------------------------------
 
 // The loss is differentiable in every parameter, so a difference quotient along a direction gives the same as the gradient.
 Test(session, gradients_are_those_of_the_loss) {
@@ -45,7 +46,8 @@ Test(session, gradients_are_those_of_the_loss) {
   delta_test_training_close(&training);
 }
 
-// --- accumulation ----------------------------------------------------------------------------------------------------------------------------
+// --- accumulation
+// ----------------------------------------------------------------------------------------------------------------------------
 
 typedef struct accumulation_case {
   char name[24];
@@ -136,7 +138,8 @@ Test(session, an_update_needs_labels) {
   delta_test_training_close(&training);
 }
 
-// --- clipping --------------------------------------------------------------------------------------------------------------------------------
+// --- clipping
+// --------------------------------------------------------------------------------------------------------------------------------
 
 Test(session, clipping_scales_all_gradients_to_the_norm) {
   const double clip = 0.03;
@@ -162,7 +165,8 @@ Test(session, clipping_scales_all_gradients_to_the_norm) {
   delta_test_training_close(&clipped);
 }
 
-// --- partial batches and switching ---------------------------------------------------------------------------------------------------------------
+// --- partial batches and switching
+// ---------------------------------------------------------------------------------------------------------------
 
 typedef struct model_case {
   char name[16];
@@ -225,7 +229,8 @@ Test(session, switching_programs_moves_no_state) {
   delta_test_training_close(&switching);
 }
 
-// --- evaluation --------------------------------------------------------------------------------------------------------------------------------
+// --- evaluation
+// --------------------------------------------------------------------------------------------------------------------------------
 
 // By running statistics a sample's loss does not depend on the batch it stands in; by batch statistics it would.
 Test(session, evaluation_uses_running_statistics) {
@@ -273,7 +278,8 @@ Test(session, evaluation_counts_correct_labels) {
   delta_test_training_close(&training);
 }
 
-// --- dropout ---------------------------------------------------------------------------------------------------------------------------------
+// --- dropout
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 // The loss is linear in w: it is w times its own gradient if, and only if, forward and backward pass draw the same mask.
 static const char linear_dropout[] =
@@ -315,7 +321,8 @@ ParameterizedTest(model_case_t *c, session, dropout_draws_one_mask_in_a_step) {
   delta_test_training_close(&training);
 }
 
-// --- the same numbers --------------------------------------------------------------------------------------------------------------------------
+// --- the same numbers
+// --------------------------------------------------------------------------------------------------------------------------
 
 static delta_test_values_t train_some(const char *text, const char *policy, int threads, double *out_loss) {
   delta_test_training_t training;
@@ -361,7 +368,8 @@ ParameterizedTest(twin_case_t *c, session, equal_runs_give_equal_numbers) {
   }
 }
 
-// --- export ------------------------------------------------------------------------------------------------------------------------------------
+// --- export
+// ------------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct export_case {
   char name[16];

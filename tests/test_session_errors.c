@@ -1,5 +1,5 @@
-// Session errors: values that are not finite, wrong feeds, and plans that do not belong to the model or the machine. Each is one message that names the object
-// and what to do, and leaves the session usable.
+// Session errors: values that are not finite, wrong feeds, and plans that do not belong to the model or the machine. Each is one message
+// that names the object and what to do, and leaves the session usable.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -18,7 +18,8 @@ static void open_mlp(delta_test_training_t *training) {
   delta_test_training_open(training, delta_test_mlp, &options);
 }
 
-// --- values that are not finite ------------------------------------------------------------------------------------------------------------------
+// --- values that are not finite
+// ------------------------------------------------------------------------------------------------------------------
 
 typedef struct bad_value_case {
   char name[24];
@@ -122,7 +123,8 @@ Test(session_errors, micro_batch_without_labels_is_fine) {
   delta_test_training_close(&training);
 }
 
-// --- wrong calls -------------------------------------------------------------------------------------------------------------------------------
+// --- wrong calls
+// -------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t refuse_fill(void *self, void *const *buffers) {
   (void)self, (void)buffers;
@@ -191,7 +193,8 @@ Test(session_errors, wrong_reports_and_states) {
   delta_test_training_close(&training);
 }
 
-// --- plans that do not belong --------------------------------------------------------------------------------------------------------------------
+// --- plans that do not belong
+// --------------------------------------------------------------------------------------------------------------------
 
 static void other_instructions(delta_plan_t *plan) { plan->numerics.instruction_set = "sse1"; }
 static void other_libraries(delta_plan_t *plan) { plan->numerics.libraries = "onednn 0.1"; }
@@ -252,7 +255,8 @@ ParameterizedTest(size_t *index, session_errors, foreign_plans_are_refused) {
   delta_test_training_close(&training);
 }
 
-// --- where the model is ------------------------------------------------------------------------------------------------------------------------
+// --- where the model is
+// ------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t start_at(const delta_test_training_t *training, const char *plan_path, const char *model_path) {
   delta_session_options_t options;

@@ -1,5 +1,5 @@
-// Session faults: every allocation of planning, opening a session and running it fails once, and from then on. The outcome is an error or success, never a crash, and
-// nothing leaks.
+// Session faults: every allocation of planning, opening a session and running it fails once, and from then on. The outcome is an error or
+// success, never a crash, and nothing leaks.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 

@@ -1,5 +1,5 @@
-// Session models: every model of the test material through plan, session and export, by both policies: memory as planned, no allocation in a step, and the exported
-// files evaluate as the session does.
+// Session models: every model of the test material through plan, session and export, by both policies: memory as planned, no allocation in
+// a step, and the exported files evaluate as the session does.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>

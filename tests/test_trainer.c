@@ -116,7 +116,8 @@ static double step_by_hand(fixture_t *f, delta_run_program_t program, int first,
   return report.loss;
 }
 
-// --- batches ---------------------------------------------------------------------------------------------------------------------------------
+// --- batches
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, epoch_ends_with_the_partial_batch) {
   fixture_t trained, by_hand;
@@ -210,7 +211,8 @@ Test(trainer, an_epoch_ends_an_update) {
   delta_test_training_close(&by_hand.training);
 }
 
-// --- order -------------------------------------------------------------------------------------------------------------------------------------
+// --- order
+// -------------------------------------------------------------------------------------------------------------------------------------
 
 // Losses of one-sample steps at rate zero name the samples, so they show the order.
 static void losses_of(uint64_t seed, bool shuffle, double losses[2 * SAMPLES]) {
@@ -247,7 +249,8 @@ Test(trainer, order_is_by_the_seed) {
   cr_expect_eq(memcmp(one + SAMPLES, plain, epoch_bytes), 0);
 }
 
-// --- rates -------------------------------------------------------------------------------------------------------------------------------------
+// --- rates
+// -------------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct rate_case {
   char name[16];
@@ -261,6 +264,7 @@ ParameterizedTestParameters(trainer, schedules_reach_the_update) {
       {"constant", DELTA_RATE_CONSTANT, 0, {0.4, 0.4, 0.4, 0.4, 0.4}},
       {"linear", DELTA_RATE_LINEAR, 0, {0.4, 0.32, 0.24, 0.16, 0.08}},
       {"warmup", DELTA_RATE_CONSTANT, 2, {0.2, 0.4, 0.4, 0.4, 0.4}},
+      {"cosine", DELTA_RATE_COSINE, 0, {0.4, 0.36180339887, 0.26180339887, 0.13819660113, 0.03819660113}},
       {"step", DELTA_RATE_STEP, 0, {0.4, 0.4, 0.04, 0.04, 0.004}},
   };
   return cr_make_param_array(rate_case_t, cases, sizeof cases / sizeof *cases);
@@ -289,7 +293,8 @@ ParameterizedTest(rate_case_t *c, trainer, schedules_reach_the_update) {
   delta_test_training_close(&by_hand.training);
 }
 
-// --- evaluation ----------------------------------------------------------------------------------------------------------------------------------
+// --- evaluation
+// ----------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, evaluation_after_each_epoch_is_over_all_samples) {
   fixture_t f;
@@ -325,7 +330,8 @@ Test(trainer, evaluation_without_labels_says_so) {
   delta_test_training_close(&f.training);
 }
 
-// --- ends ----------------------------------------------------------------------------------------------------------------------------------------
+// --- ends
+// ----------------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, stop_ends_after_the_step) {
   fixture_t f;

@@ -21,14 +21,14 @@ typedef struct delta_dim {
   int64_t size;
 } delta_dim_t;
 
-// What to plan. Initialize with delta_plan_options_init, then set what differs. Strings and lists are borrowed during the call. The words are those of
-// `deltaplan --help`, which has the meaning of each.
+// What to plan. Initialize with delta_plan_options_init, then set what differs. Strings and lists are borrowed during the call. The words
+// are those of `deltaplan --help`, which has the meaning of each.
 typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu"
-  const char *policy;        // "none" or "eager"
+  const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;
@@ -62,8 +62,8 @@ typedef struct delta_plan_options {
 } delta_plan_options_t;
 
 DELTA_API void delta_plan_options_init(delta_plan_options_t *options);
-// What is wrong with the options by themselves, without a look at the model or the device. INVALID_ARGUMENT names the option and what it may be. Planning checks
-// the same.
+// What is wrong with the options by themselves, without a look at the model or the device. INVALID_ARGUMENT names the option and what it
+// may be. Planning checks the same.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator);
 
 // Plans a model. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary, when given, has the sizes.

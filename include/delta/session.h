@@ -1,5 +1,5 @@
-// Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and write
-// parameters, export.
+// Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and
+// write parameters, export.
 //
 // A session belongs to one thread at a time; different sessions are independent.
 #ifndef DELTA_SESSION_H_
@@ -28,6 +28,7 @@ typedef struct delta_session_options {
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
+  const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
   uint64_t seed;      // of dropout
   int time_steps;     // keeps what each operator took, for delta_session_report_times
   int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
@@ -35,7 +36,8 @@ typedef struct delta_session_options {
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
 
-// Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule, commits the arena, reads the weights into it.
+// Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule,
+// commits the arena, reads the weights into it.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
 DELTA_API void delta_session_destroy(delta_session_t *session);
@@ -53,8 +55,8 @@ typedef struct delta_batch {
   int64_t rows; // samples; a count the plan does not have is planned on first use and kept
   const delta_feed_t *feeds;
   size_t feed_count;
-  // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows` samples.
-  // Called a second time only to find the source of a NaN.
+  // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows`
+  // samples. Called a second time only to find the source of a NaN.
   delta_status_t (*fill)(void *self, void *const *buffers);
   void *self; // Borrowed.
 } delta_batch_t;
@@ -66,8 +68,9 @@ typedef struct delta_run_report {
   double correct;       // EVALUATE with class labels; else -1
   double gradient_norm; // when clipping; else -1
   double seconds;
-  double stall_seconds;
+  double stall_seconds;      // in which compute waited for copies
   uint64_t arena_peak_bytes; // committed bytes of the arena
+  uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
 
 // Runs one program. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
@@ -111,7 +114,8 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *sess
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
                                                             size_t size_bytes);
 
-// An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not NULL and large enough.
+// An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not
+// NULL and large enough.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
                                                                   size_t capacity_bytes, size_t *out_size_bytes);
 

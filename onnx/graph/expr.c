@@ -298,24 +298,34 @@ static uint16_t copy_constant(delta_expr_builder_t *builder, delta_dtype_t compu
                                       : delta_expr_real(builder, instr->immediate.real);
 }
 
-void delta_expr_inline(delta_expr_builder_t *builder, const delta_expr_t *from, const uint16_t *inputs, uint16_t *out_instrs) {
-  bool live[DELTA_EXPR_MAX_INSTRS];
-  uint16_t mapped[DELTA_EXPR_MAX_INSTRS] = {0};
-  mark_live(from, live);
-  for (uint16_t i = 0; i < from->instr_count; ++i) {
-    if (!live[i]) continue;
-    const delta_expr_instr_t *instr = &from->instrs[i];
-    if (instr->op == DELTA_EXPR_INPUT) {
-      mapped[i] = inputs[instr->operands[0]];
-    } else if (instr->op == DELTA_EXPR_CONST) {
-      mapped[i] = copy_constant(builder, from->compute, instr);
-    } else {
-      uint16_t operands[3];
-      for (int k = 0; k < 3; ++k) operands[k] = mapped[instr->operands[k]];
-      mapped[i] = delta_expr_apply(builder, (delta_expr_op_t)instr->op, operands);
-    }
+// An expression on its way into a builder.
+typedef struct inlining {
+  delta_expr_builder_t *builder;
+  const delta_expr_t *from;
+  bool done[DELTA_EXPR_MAX_INSTRS];
+  uint16_t mapped[DELTA_EXPR_MAX_INSTRS]; // the builder's instruction for each that is done
+} inlining_t;
+
+// Depth first, operands in their order: what results depends on what is computed alone, not on the order in which `from` was built.
+static uint16_t inline_instr(inlining_t *self, const uint16_t *inputs, uint16_t i) {
+  if (self->done[i]) return self->mapped[i];
+  const delta_expr_instr_t *instr = &self->from->instrs[i];
+  if (instr->op == DELTA_EXPR_INPUT) {
+    self->mapped[i] = inputs[instr->operands[0]];
+  } else if (instr->op == DELTA_EXPR_CONST) {
+    self->mapped[i] = copy_constant(self->builder, self->from->compute, instr);
+  } else {
+    uint16_t operands[3] = {0};
+    for (int k = 0; k < op_infos[instr->op].arity; ++k) operands[k] = inline_instr(self, inputs, instr->operands[k]);
+    self->mapped[i] = delta_expr_apply(self->builder, (delta_expr_op_t)instr->op, operands);
   }
-  for (uint16_t k = 0; k < from->output_count; ++k) out_instrs[k] = mapped[from->outputs[k]];
+  self->done[i] = true;
+  return self->mapped[i];
+}
+
+void delta_expr_inline(delta_expr_builder_t *builder, const delta_expr_t *from, const uint16_t *inputs, uint16_t *out_instrs) {
+  inlining_t self = {.builder = builder, .from = from};
+  for (uint16_t k = 0; k < from->output_count; ++k) out_instrs[k] = inline_instr(&self, inputs, from->outputs[k]);
 }
 
 void delta_expr_compact(delta_expr_builder_t *builder, uint16_t out_kept[DELTA_EXPR_MAX_INPUTS]) {

@@ -64,6 +64,7 @@ void delta_expr_output(delta_expr_builder_t *builder, uint16_t instr);
 // Any operation: operands beyond its arity are ignored.
 uint16_t delta_expr_apply(delta_expr_builder_t *builder, delta_expr_op_t op, const uint16_t operands[3]);
 // Appends what `from` needs for its outputs; inputs[k] is the builder's instruction that stands for input k. out_instrs[k] gives output k.
+// What is appended does not depend on the order in which `from` was built, so neither does a graph on a compiler's order of arguments.
 void delta_expr_inline(delta_expr_builder_t *builder, const delta_expr_t *from, const uint16_t *inputs, uint16_t *out_instrs);
 // Drops instructions and inputs that no output needs. Input k of the result was input out_kept[k].
 void delta_expr_compact(delta_expr_builder_t *builder, uint16_t out_kept[DELTA_EXPR_MAX_INPUTS]);

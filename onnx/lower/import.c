@@ -38,6 +38,8 @@ static void find_live_nodes(delta_import_state_t *state) {
     for (uint32_t i = 0; state->live[k] && i < node->input_count; ++i) {
       if (!delta_value_is_none(node->inputs[i])) state->uses[node->inputs[i].index] += 1;
     }
+    const delta_value_id_t y = state->live[k] ? delta_import_differentiated(model, node) : DELTA_VALUE_NONE;
+    if (!delta_value_is_none(y)) state->uses[y.index] += 1;
   }
 }
 
@@ -289,7 +291,8 @@ delta_status_t delta_import(const delta_model_t *model, const delta_import_optio
   delta_emit_init(&lower.emit, state.graph);
   lower.emit.fold = true;
   lower.emit.group = model->node_count;
-  status = delta_status_join(walk(&state, &lower), delta_emit_finish(&lower.emit));
+  status = walk(&state, &lower);
+  status = delta_status_join(status, delta_emit_finish(&lower.emit));
   if (status) goto cleanup;
   *out_graph = state.graph;
   state.graph = NULL;

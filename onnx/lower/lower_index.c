@@ -93,8 +93,9 @@ delta_status_t delta_lower_eye_like(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_MALFORMED, "the input has rank %d; it must be a matrix", shape.rank);
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[0], 1),
-                                       delta_formula_positions(&lower->emit, shape.dims[1], 0)};
+  const delta_tensor_id_t rows = delta_formula_positions(&lower->emit, shape.dims[0], 1);
+  const delta_tensor_id_t columns = delta_formula_positions(&lower->emit, shape.dims[1], 0);
+  const delta_tensor_id_t inputs[2] = {rows, columns};
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 2);
   uint16_t wanted = delta_formula_add(&f, delta_formula_input(&f, 0), delta_expr_integer(&f.builder, k));
@@ -126,9 +127,11 @@ delta_status_t delta_lower_one_hot(delta_lower_t *lower) {
     (void)delta_lower_fail(lower, DELTA_STATUS_UNSUPPORTED, "a depth of %g", depth);
   }
   if (!delta_emit_ok(&lower->emit)) return DELTA_OK;
-  const delta_tensor_id_t inputs[4] = {delta_emit_view(&lower->emit, indices, &shape),
-                                       delta_formula_positions(&lower->emit, (int64_t)depth, shape.rank - 1 - axis),
-                                       delta_emit_range(&lower->emit, values, 0, 0, 1), delta_emit_range(&lower->emit, values, 0, 1, 2)};
+  delta_tensor_id_t inputs[4];
+  inputs[0] = delta_emit_view(&lower->emit, indices, &shape);
+  inputs[1] = delta_formula_positions(&lower->emit, (int64_t)depth, shape.rank - 1 - axis);
+  inputs[2] = delta_emit_range(&lower->emit, values, 0, 0, 1);
+  inputs[3] = delta_emit_range(&lower->emit, values, 0, 1, 2);
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 4);
   uint16_t index = delta_formula_input(&f, 0), size = delta_formula_real(&f, floor(depth));

@@ -183,12 +183,10 @@ static delta_status_t lower_groups(delta_lower_t *lower, int64_t groups, bool by
   }
   const delta_shape_t grouped = {.rank = 4,
                                  .dims = {shape.dims[0], groups, channels / groups, delta_shape_count_range(&shape, 2, shape.rank)}};
-  sample_norm_t norm = {.x = delta_emit_view(&lower->emit, x, &grouped),
-                        .scale = per_group(lower, 1, groups, channels, by_channel),
-                        .shift = per_group(lower, 2, groups, channels, by_channel),
-                        .axes = 12u,
-                        .centred = true,
-                        .epsilon = delta_lower_float(lower, "epsilon", 1e-5)};
+  sample_norm_t norm = {.axes = 12u, .centred = true, .epsilon = delta_lower_float(lower, "epsilon", 1e-5)};
+  norm.x = delta_emit_view(&lower->emit, x, &grouped);
+  norm.scale = per_group(lower, 1, groups, channels, by_channel);
+  norm.shift = per_group(lower, 2, groups, channels, by_channel);
   delta_tensor_id_t y = normalize(lower, &norm, delta_emit_dtype(&lower->emit, x));
   lower->outputs[0] = delta_emit_view(&lower->emit, y, &shape);
   return DELTA_OK;

@@ -127,14 +127,14 @@ static delta_status_t run_direction(delta_lower_t *lower, const rnn_node_t *node
                        .clip = delta_lower_float(lower, "clip", 0.0),
                        .reversed = node->reversed || direction == 1,
                        .x = x,
-                       .weight = row_of(lower, lower->inputs[INPUT_W], direction),
-                       .recurrence = row_of(lower, lower->inputs[INPUT_R], direction),
                        .input_bias = biases[0],
-                       .recurrent_bias = biases[1],
-                       .hidden_state = initial_state(lower, node, INPUT_HIDDEN, direction),
-                       .cell_state = form->has_cell ? initial_state(lower, node, INPUT_CELL, direction) : DELTA_TENSOR_NONE,
-                       .peepholes = row_of(lower, delta_lower_input(lower, INPUT_PEEPHOLES), direction),
-                       .lengths = read_lengths(lower, node)};
+                       .recurrent_bias = biases[1]};
+  rnn->weight = row_of(lower, lower->inputs[INPUT_W], direction);
+  rnn->recurrence = row_of(lower, lower->inputs[INPUT_R], direction);
+  rnn->hidden_state = initial_state(lower, node, INPUT_HIDDEN, direction);
+  rnn->cell_state = form->has_cell ? initial_state(lower, node, INPUT_CELL, direction) : DELTA_TENSOR_NONE;
+  rnn->peepholes = row_of(lower, delta_lower_input(lower, INPUT_PEEPHOLES), direction);
+  rnn->lengths = read_lengths(lower, node);
   for (size_t k = 0; k < form->activation_count; ++k) {
     rnn->activations[k] = node->activations[(size_t)direction * form->activation_count + k];
   }

@@ -17,8 +17,9 @@ delta_status_t delta_lower_reverse_sequence(delta_lower_t *lower) {
   }
   delta_shape_t along_batch = {.rank = shape.rank};
   for (int32_t d = 0; d < shape.rank; ++d) along_batch.dims[d] = d == batch_axis ? shape.dims[d] : 1;
-  const delta_tensor_id_t inputs[2] = {delta_formula_positions(&lower->emit, shape.dims[time_axis], shape.rank - 1 - time_axis),
-                                       delta_emit_view(&lower->emit, lengths, &along_batch)};
+  delta_tensor_id_t inputs[2];
+  inputs[0] = delta_formula_positions(&lower->emit, shape.dims[time_axis], shape.rank - 1 - time_axis);
+  inputs[1] = delta_emit_view(&lower->emit, lengths, &along_batch);
   delta_formula_t f;
   delta_formula_init(&f, &lower->emit, inputs, 2);
   uint16_t time = delta_formula_input(&f, 0), length = delta_formula_input(&f, 1);

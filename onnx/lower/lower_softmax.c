@@ -6,8 +6,9 @@
 static delta_tensor_id_t emit_hardmax(delta_lower_t *lower, delta_tensor_id_t x, int32_t axis) {
   const delta_arg_reduce_attrs_t attrs = {.axis = axis};
   const delta_shape_t shape = *delta_emit_shape(&lower->emit, x);
-  const delta_tensor_id_t inputs[2] = {DELTA_EMIT(&lower->emit, ARG_REDUCE, attrs, x),
-                                       delta_formula_positions(&lower->emit, shape.dims[axis], shape.rank - 1 - axis)};
+  delta_tensor_id_t inputs[2];
+  inputs[0] = DELTA_EMIT(&lower->emit, ARG_REDUCE, attrs, x);
+  inputs[1] = delta_formula_positions(&lower->emit, shape.dims[axis], shape.rank - 1 - axis);
   delta_expr_builder_t builder;
   delta_expr_builder_init(&builder, DELTA_DTYPE_INT64);
   uint16_t chosen = delta_expr_input(&builder, 0), position = delta_expr_input(&builder, 1);

@@ -116,8 +116,8 @@ delta_status_t delta_lower_max_unpool(delta_lower_t *lower) {
   const delta_shape_t flat = {.rank = 1, .dims = {delta_shape_count(&shape)}};
   const delta_scatter_attrs_t scatter = {.axis = 0, .kind = DELTA_SCATTER_NONE};
   delta_tensor_id_t zeros = delta_emit_fill(&lower->emit, delta_emit_dtype(&lower->emit, x), &flat, 0.0);
-  delta_tensor_id_t y = DELTA_EMIT(&lower->emit, SCATTER_ELEMENTS, scatter, zeros, delta_emit_view(&lower->emit, indices, &list),
-                                   delta_emit_view(&lower->emit, x, &list));
+  delta_tensor_id_t places = delta_emit_view(&lower->emit, indices, &list), elements = delta_emit_view(&lower->emit, x, &list);
+  delta_tensor_id_t y = DELTA_EMIT(&lower->emit, SCATTER_ELEMENTS, scatter, zeros, places, elements);
   y = delta_emit_view(&lower->emit, y, &shape);
   if (!delta_tensor_is_none(delta_lower_input(lower, 2))) {
     delta_pad_attrs_t attrs = {.mode = DELTA_PAD_CONSTANT, .data_shape = shape};

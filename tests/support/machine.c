@@ -158,7 +158,7 @@ static bool write_outputs(machine_t *machine, const delta_schedule_step_t *step,
   for (uint32_t k = 0; k < step->output_count; ++k) {
     const uint32_t tensor = problem_step->outputs[k], state = machine->problem->tensors[tensor].becomes_state;
     machine->is_made[tensor] = true;
-    if (state != DELTA_PROBLEM_NONE) {
+    if (delta_problem_tensor_is_state(&machine->problem->tensors[tensor])) {
       if (step->outputs[k] != DELTA_PROBLEM_NONE) return refuse(machine, "a state's new value in a buffer");
       machine->is_updated[state] = true;
     } else if (!buffer_exists(machine, step->outputs[k], tensor)) {
@@ -295,9 +295,30 @@ static bool peak_is_right(machine_t *machine) {
   return true;
 }
 
+static void move_states_in(machine_t *machine) {
+  for (uint32_t t = 0; t < machine->problem->tensor_count; ++t) {
+    const delta_problem_tensor_t *tensor = &machine->problem->tensors[t];
+    if (!(tensor->flags & DELTA_TENSOR_STATE) || !(tensor->flags & DELTA_TENSOR_BELOW)) continue;
+    fill(machine->host, tensor->home_offset_bytes, tensor->size_bytes, t);
+  }
+}
+
+// Every home has the state's new value, or the old one where there is no new.
+static bool states_are_at_home(const machine_t *machine) {
+  for (uint32_t t = 0; t < machine->problem->tensor_count; ++t) {
+    const delta_problem_tensor_t *tensor = &machine->problem->tensors[t];
+    if (!(tensor->flags & DELTA_TENSOR_STATE) || !(tensor->flags & DELTA_TENSOR_BELOW)) continue;
+    uint32_t last = t;
+    for (uint32_t n = 0; n < machine->problem->tensor_count; ++n) last = machine->problem->tensors[n].becomes_state == t ? n : last;
+    if (!holds(machine->host, tensor->home_offset_bytes, tensor->size_bytes, last)) return false;
+  }
+  return true;
+}
+
 static bool judge(machine_t *machine) {
   const delta_schedule_t *schedule = machine->schedule;
   if (!make_before(machine) || !place_inputs(machine)) return false;
+  move_states_in(machine);
   for (uint32_t s = 0; s < schedule->step_count; ++s) {
     const delta_schedule_step_t *step = &schedule->steps[s];
     if (step->kind == DELTA_STEP_RUN ? !run(machine, step) : !copy(machine, step)) return false;
@@ -305,6 +326,7 @@ static bool judge(machine_t *machine) {
   for (uint32_t p = 0; p < machine->problem->step_count; ++p) {
     if (!machine->has_run[p]) return refuse(machine, "a step that never runs");
   }
+  if (!states_are_at_home(machine)) return refuse(machine, "a state that is not at home");
   return check_conflicts(machine) && check_host_conflicts(machine) && outputs_are_there(machine) && peak_is_right(machine);
 }
 

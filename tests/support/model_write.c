@@ -26,6 +26,8 @@ static delta_test_message_t value_message(const delta_model_value_t *value) {
   delta_test_put_message(&type, 1, &tensor);
   delta_test_put_text(&info, 1, value->name);
   if (value->type.onnx_type) delta_test_put_message(&info, 2, &type);
+  delta_test_message_free(&shape);
+  delta_test_message_free(&type);
   return info;
 }
 

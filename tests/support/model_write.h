@@ -2,7 +2,8 @@
 #ifndef DELTA_TESTS_SUPPORT_MODEL_WRITE_H_
 #define DELTA_TESTS_SUPPORT_MODEL_WRITE_H_
 
-// Writes the model that `text` describes to `path`. Attributes may be integers, reals and lists of integers. Fails the running test on bad text.
+// Writes the model that `text` describes to `path`. Attributes may be integers, reals and lists of integers. Fails the running test on bad
+// text.
 void delta_test_write_model(const char *text, const char *path);
 
 #endif // DELTA_TESTS_SUPPORT_MODEL_WRITE_H_

@@ -143,6 +143,22 @@ delta_problem_t *delta_test_random_problem(uint64_t seed, uint32_t step_count) {
   return problem;
 }
 
+void delta_test_move_states_below(delta_problem_t *problem, uint64_t seed) {
+  delta_test_numbers_t numbers = {seed};
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    if (!(problem->tensors[t].flags & DELTA_TENSOR_STATE) || delta_test_number(&numbers, 2) == 0) continue;
+    delta_problem_set_home(problem, t, true, problem->home_bytes);
+    problem->home_bytes += DELTA_HOST_BLOCK_BYTES * (1 + problem->tensors[t].size_bytes / DELTA_HOST_BLOCK_BYTES);
+  }
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    delta_problem_step_t *step = &problem->steps[s];
+    if (!(step->flags & DELTA_STEP_UPDATE) || delta_test_number(&numbers, 3) == 0) continue;
+    step->inplace[0] = (delta_inplace_pair_t){.input = problem->tensors[step->outputs[0]].becomes_state, .output = step->outputs[0]};
+    step->inplace_count = 1;
+  }
+  delta_test_must(delta_problem_check(problem));
+}
+
 // ---- Schedules
 
 delta_schedule_t *delta_test_kept_schedule(const delta_problem_t *problem, bool early_update) {

@@ -13,6 +13,9 @@ uint64_t delta_test_number(delta_test_numbers_t *numbers, uint64_t limit); // in
 // A problem of about `step_count` steps: inputs, states that are updated, constants, in-place pairs, workspaces, outputs. It passes delta_problem_check.
 delta_problem_t *delta_test_random_problem(uint64_t seed, uint32_t step_count);
 
+// Gives about half of the states their homes below, and offers their updates in place.
+void delta_test_move_states_below(delta_problem_t *problem, uint64_t seed);
+
 // Everything kept: order, expand, simulate, layout.
 delta_schedule_t *delta_test_kept_schedule(const delta_problem_t *problem, bool early_update);
 

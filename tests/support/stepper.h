@@ -31,8 +31,8 @@ typedef struct delta_stepper_kind {
 // Programs evaluated by the reference kernels.
 extern const delta_stepper_kind_t delta_stepper_reference;
 
-// Plans and sessions of the CPU driver, by policy none and eager. The model is opened again by its path. Outputs are read of the last run; `facts` has only
-// what trains.
+// Plans and sessions of the CPU driver, by policy none and eager. The model is opened again by its path. Outputs are read of the last run;
+// `facts` has only what trains.
 extern const delta_stepper_kind_t delta_stepper_session;
 extern const delta_stepper_kind_t delta_stepper_session_eager;
 // The same with all regions in one layout: plain, channels last, blocked by 8, blocked by 16.

@@ -1,7 +1,8 @@
-// Stepper on plans and sessions of the CPU driver: the way every user's training goes. The arena is verified: guard pages around it, dead bytes poisoned.
+// Stepper on plans and sessions of the CPU driver: the way every user's training goes. The arena is verified: guard pages around it, dead
+// bytes poisoned.
 //
-// The options of a build are turned into those of a plan. A forward pass exactly as exported is no program of a plan, so its schedule takes the place of all of
-// the plan's.
+// The options of a build are turned into those of a plan. A forward pass exactly as exported is no program of a plan, so its schedule takes
+// the place of all of the plan's.
 #include <string.h>
 
 #include <delta/delta.h>

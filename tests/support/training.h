@@ -21,8 +21,8 @@ typedef struct delta_test_training {
 // Options of a plan for cross entropy at `batch` rows, one thread, no budget; change what differs.
 delta_plan_options_t delta_test_plan_options(int64_t batch);
 
-// Writes the model, plans it and opens a session with a verified arena. All parameters get values that depend on their names alone. Fails the running test when
-// something does not work.
+// Writes the model, plans it and opens a session with a verified arena. All parameters get values that depend on their names alone. Fails
+// the running test when something does not work.
 void delta_test_training_open(delta_test_training_t *training, const char *model_text, const delta_plan_options_t *options);
 void delta_test_training_close(delta_test_training_t *training);
 // The steps of open one by one, for tests of what they refuse.

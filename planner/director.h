@@ -1,0 +1,25 @@
+// Director: what becomes of a gap, by price.
+#ifndef DELTA_PLANNER_DIRECTOR_H_
+#define DELTA_PLANNER_DIRECTOR_H_
+
+#include "planner/filter.h"
+
+typedef struct delta_price {
+  double lane_share; // part of a copy's time that a swap is charged: 1 where copies hold up the work
+} delta_price_t;
+
+// What a gap's actions would cost under the schedule at hand. INFINITY: impossible.
+typedef struct delta_gap_costs {
+  double swap_seconds;    // out, unless a copy is below, and in
+  double rebuild_seconds; // everything that would run again, once
+} delta_gap_costs_t;
+
+DELTA_MUST_USE delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step,
+                                                   const delta_price_t *price, delta_allocator_t allocator, delta_gap_costs_t *out_costs);
+
+// The cheaper of SWAP and REBUILD_HOLD for a gap that covers `step`; *out_seconds is INFINITY when neither is possible.
+DELTA_MUST_USE delta_status_t delta_director(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step,
+                                             const delta_price_t *price, delta_allocator_t allocator, delta_action_t *out_action,
+                                             double *out_seconds);
+
+#endif // DELTA_PLANNER_DIRECTOR_H_
