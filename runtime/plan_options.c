@@ -56,6 +56,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
       .batchnorm = "as-exported",
       .profile = "measure",
       .layout = "auto",
+      .init = "as-given",
   };
 }
 
@@ -196,6 +197,13 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   if (options->accumulate < 1)
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
   plan->accumulate = options->accumulate;
+  const char *init = options->init ? options->init : "as-given";
+  plan->init_random = strcmp(init, "random") == 0;
+  if (!plan->init_random && strcmp(init, "as-given") != 0)
+    return delta_status_make(INVALID_ARGUMENT, "--init %s: give random, or as-given for the model's own weights", init);
+  // Integers of a plan file lie below 2^53.
+  if (options->init_seed >> 53) return delta_status_make(INVALID_ARGUMENT, "the seed of --init random: give a number below 2^53");
+  plan->init_seed = options->init_seed;
   build->accumulates = options->accumulate > 1;
   DELTA_RETURN_IF_ERROR(copy_strings(plan, options->freeze, options->freeze_count, &build->freeze));
   build->freeze_count = options->freeze_count;
