@@ -17,7 +17,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *levers, *loss, *external_data;
+  const char *output, *budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm; // indices of their choices
@@ -53,7 +53,12 @@ static const delta_option_t option_rows[] = {
     LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
     LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
     LATER("OUTPUT", "--dump-problem", TEXT, "FILE.json", unavailable, "What the planner was asked."),
-    LATER("OUTPUT", "--save-profile", TEXT, "FILE.json", unavailable, "The device's measured costs."),
+    {.section = "OUTPUT",
+     .name = "--save-profile",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(save_profile),
+     .help = "Writes the device's measured costs to a file, for --profile."},
     {.section = "MEMORY",
      .name = "--budget",
      .kind = DELTA_OPTION_SIZE_TEXT,
@@ -70,20 +75,18 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help =
-         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-         "framework holds, to compare with."},
+     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+             "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     {.section = "MEMORY",
      .name = "--levers",
      .kind = DELTA_OPTION_TEXT,
      .argument = "LIST",
      .offset = AT(levers),
-     .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME for "
-             "all but "
-             "these. Results depend on them. A wrong name is answered with the list."},
+     .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME "
+             "for all but these. Results depend on them. A wrong name is answered with the list."},
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
     LATER("MEMORY", "--seed", INTEGER, "N", unavailable, "Of the search and of --init."),
     LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
@@ -95,6 +98,20 @@ static const delta_option_t option_rows[] = {
      .offset = AT(device),
      .choices = device_choices,
      .help = "The device to plan for; this version has the CPU alone."},
+    {.section = "DEVICE",
+     .name = "--profile",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "measure|estimate|FILE.json",
+     .offset = AT(profile),
+     .help = "What kernels take. measure (the default) runs each once and keeps the times below $XDG_CACHE_HOME/delta; estimate measures "
+             "nothing; a file is one that --save-profile wrote on such a machine. An equal profile gives an equal plan."},
+    {.section = "DEVICE",
+     .name = "--layout",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "auto|NAME",
+     .offset = AT(layout),
+     .help = "How tensors of convolutions lie. auto (the default) takes for each region what is fastest by the profile; for experiments "
+             "one for all: plain, channels_last, blocked_8, blocked_16."},
     {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices and ends."},
     {.section = "DEVICE",
      .name = "--threads",
@@ -354,6 +371,9 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.batchnorm = batchnorm_choices[settings->batchnorm];
   options.batchnorm_unbiased = settings->batchnorm_unbiased;
   options.threads = (int32_t)settings->threads;
+  options.profile = settings->profile;
+  options.save_profile = settings->save_profile;
+  options.layout = settings->layout;
   options.log = log;
   return options;
 }
@@ -363,6 +383,8 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
       .policy = options.policy,
+      .profile = options.profile,
+      .layout = options.layout,
       .class_axis = options.class_axis,
       .ignore_index = options.ignore_index,
       .accumulate = options.accumulate,
