@@ -19,7 +19,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *loss, *external_data, *profile, *save_profile, *layout;
+  const char *output, *budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm, init; // indices of their choices
@@ -84,7 +84,13 @@ static const delta_option_t option_rows[] = {
          "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
          "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
-    LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
+    {.section = "MEMORY",
+     .name = "--levers",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "LIST",
+     .offset = AT(levers),
+     .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME "
+             "for all but these. Results depend on them. A wrong name is answered with the list."},
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
     {.section = "MEMORY",
      .name = "--seed",
@@ -358,6 +364,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.external_data = settings->external_data;
   options.device = device_choices[settings->device];
   options.policy = settings->policy;
+  options.levers = settings->levers;
   options.budget = settings->budget;
   options.batch = settings->batch;
   options.dims = lists->dims;

@@ -29,7 +29,7 @@ delta_attention_launch_t delta_attention_launch(const delta_kernel_t *kernel, co
                                      .query = inputs[DELTA_ATTENTION_QUERY],
                                      .key = inputs[DELTA_ATTENTION_KEY],
                                      .value = inputs[DELTA_ATTENTION_VALUE]};
-  launch.score_row = delta_product_padded(launch.dims.keys);
+  launch.score_row = delta_attention_score_row(&launch.dims);
   const delta_tensor_t *mask = delta_node_input(kernel->graph, kernel->node, first + DELTA_ATTENTION_MASK);
   if (mask) {
     launch.mask = inputs[DELTA_ATTENTION_MASK];
@@ -145,8 +145,15 @@ void delta_attention_factors(const delta_attention_launch_t *launch, const delta
 }
 
 DELTA_CPU_CLONES static float largest_of(const float *x, int64_t count) {
-  float largest = -INFINITY;
-  for (int64_t j = 0; j < count; ++j) largest = x[j] > largest ? x[j] : largest;
+  enum { LANES = 16 };
+  float lanes[LANES], largest = -INFINITY;
+  int64_t j = 0;
+  for (int lane = 0; lane < LANES; ++lane) lanes[lane] = -INFINITY;
+  for (; j + LANES <= count; j += LANES) {
+    for (int lane = 0; lane < LANES; ++lane) lanes[lane] = x[j + lane] > lanes[lane] ? x[j + lane] : lanes[lane];
+  }
+  for (; j < count; ++j) largest = x[j] > largest ? x[j] : largest;
+  for (int lane = 0; lane < LANES; ++lane) largest = lanes[lane] > largest ? lanes[lane] : largest;
   return largest;
 }
 
@@ -194,7 +201,7 @@ typedef struct forward_parts {
 } forward_parts_t;
 static forward_parts_t forward_parts(const delta_attention_dims_t *dims) {
   forward_parts_t parts = {0};
-  const int64_t row = delta_product_padded(dims->keys);
+  const int64_t row = delta_attention_score_row(dims);
   parts.values = parts.keys + row * dims->size;
   parts.scores = parts.values + delta_product_padded(dims->value_size) * dims->keys;
   parts.factors = parts.scores + DELTA_ATTENTION_ROWS * row;

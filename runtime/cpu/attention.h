@@ -29,6 +29,11 @@ typedef struct delta_attention_launch {
 const char *delta_cpu_attention_refuse(const delta_graph_t *graph, const delta_node_t *node);
 delta_attention_launch_t delta_attention_launch(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers);
 
+// The least room for a row is widened so that rows of a power of two do not share their places in a cache.
+static inline int64_t delta_attention_score_row(const delta_attention_dims_t *dims) {
+  return delta_product_padded(dims->keys) + DELTA_PRODUCT_COLUMNS;
+}
+
 typedef struct delta_attention_block {
   int64_t matrix;
   int64_t first_query, queries;

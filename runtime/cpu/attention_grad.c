@@ -59,7 +59,7 @@ typedef struct backward_parts {
 static backward_parts_t backward_parts(const delta_attention_dims_t *dims) {
   enum { ROWS = DELTA_ATTENTION_ROWS };
   backward_parts_t parts = {0};
-  const int64_t row = delta_product_padded(dims->keys);
+  const int64_t row = delta_attention_score_row(dims);
   const int64_t size = delta_product_padded(dims->size), value_size = delta_product_padded(dims->value_size);
   parts.keys = parts.keys_across + row * dims->size;
   parts.values_across = parts.keys + size * dims->keys;
