@@ -33,45 +33,59 @@ typedef struct layout_choice {
   delta_allocator_t allocator;
 } layout_choice_t;
 
-// The graph with all regions in one layout, and for each region what its nodes take.
-static delta_status_t cost_regions(const layout_choice_t *choice, delta_layout_t layout, double *seconds) {
-  const uint32_t count = choice->regions->count;
+// The program with all regions in one layout.
+typedef struct layout_candidate {
+  delta_graph_t *graph;     // Owned.
+  uint32_t *region_of_node; // Owned.
+} layout_candidate_t;
+
+static delta_status_t make_candidate(const layout_choice_t *choice, delta_layout_t layout, layout_candidate_t *candidate) {
   delta_layout_t *layouts = NULL;
-  delta_graph_t *graph = NULL;
-  uint32_t *region_of_node = NULL;
-  delta_status_t status;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(choice->allocator, count, &layouts), cleanup);
-  for (uint32_t r = 0; r < count; ++r) layouts[r] = layout;
-  DELTA_GOTO_IF_ERROR(
-      status, delta_graph_relayout(choice->graph, choice->regions, layouts, choice->allocator, &graph, &region_of_node), cleanup);
-  if (choice->profiler) DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, graph), cleanup);
-  for (uint32_t r = 0; r < count; ++r) seconds[r] = 0;
-  for (uint32_t i = 0; i < graph->nodes.count; ++i) {
-    if (region_of_node[i] != DELTA_INDEX_NONE)
-      seconds[region_of_node[i]] += delta_node_seconds(choice->device, graph, (delta_node_id_t){i}, delta_profiler_profile(choice->profiler));
-  }
-cleanup:
-  delta_release(choice->allocator, region_of_node);
-  delta_graph_free(graph);
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(choice->allocator, choice->regions->count, &layouts));
+  for (uint32_t r = 0; r < choice->regions->count; ++r) layouts[r] = layout;
+  delta_status_t status =
+      delta_graph_relayout(choice->graph, choice->regions, layouts, choice->allocator, &candidate->graph, &candidate->region_of_node);
   delta_release(choice->allocator, layouts);
   return status;
 }
 
-// Candidates come fastest-expected first; a later one must be faster to be taken.
+// What the nodes of each region take.
+static void cost_regions(const layout_choice_t *choice, const layout_candidate_t *candidate, double *seconds) {
+  for (uint32_t r = 0; r < choice->regions->count; ++r) seconds[r] = 0;
+  for (uint32_t i = 0; i < candidate->graph->nodes.count; ++i) {
+    const uint32_t region = candidate->region_of_node[i];
+    if (region == DELTA_INDEX_NONE) continue;
+    seconds[region] += delta_node_seconds(choice->device, candidate->graph, (delta_node_id_t){i}, delta_profiler_profile(choice->profiler));
+  }
+}
+
+// Candidates come in the order of preference: a later one must be faster to be taken.
 static delta_status_t choose_layouts(const layout_choice_t *choice, delta_layout_t *layouts) {
-  const layout_candidates_t *candidates = candidates_of(choice->device);
+  const layout_candidates_t *row = candidates_of(choice->device);
   const uint32_t count = choice->regions->count;
+  layout_candidate_t candidates[DELTA_LAYOUT_COUNT] = {0};
+  const delta_graph_t *graphs[DELTA_LAYOUT_COUNT];
   double *best = NULL, *seconds;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(choice->allocator, 2 * (size_t)count, &best));
+  delta_status_t status;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(choice->allocator, 2 * (size_t)count, &best), cleanup);
   seconds = best + count;
-  delta_status_t status = DELTA_OK;
-  for (uint32_t c = 0; !status && c < candidates->count; ++c) {
-    status = cost_regions(choice, candidates->layouts[c], seconds);
-    for (uint32_t r = 0; !status && r < count; ++r) {
+  for (uint32_t c = 0; c < row->count; ++c) {
+    DELTA_GOTO_IF_ERROR(status, make_candidate(choice, row->layouts[c], &candidates[c]), cleanup);
+    graphs[c] = candidates[c].graph;
+  }
+  if (choice->profiler) DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, graphs, row->count), cleanup);
+  for (uint32_t c = 0; c < row->count; ++c) {
+    cost_regions(choice, &candidates[c], seconds);
+    for (uint32_t r = 0; r < count; ++r) {
       if (c > 0 && seconds[r] >= best[r]) continue;
       best[r] = seconds[r];
-      layouts[r] = candidates->layouts[c];
+      layouts[r] = row->layouts[c];
     }
+  }
+cleanup:
+  for (uint32_t c = 0; c < row->count; ++c) {
+    delta_release(choice->allocator, candidates[c].region_of_node);
+    delta_graph_free(candidates[c].graph);
   }
   delta_release(choice->allocator, best);
   return status;
@@ -79,8 +93,8 @@ static delta_status_t choose_layouts(const layout_choice_t *choice, delta_layout
 
 static delta_status_t take_layouts(const delta_layout_source_t *source, uint32_t count, delta_layout_t *layouts) {
   if (source->is_given && source->count != count)
-    return delta_status_make(MISMATCH, "the plan gives %u regions a layout, the graph has %u: make a new plan with deltaplan", source->count,
-                             count);
+    return delta_status_make(MISMATCH, "the plan gives %u regions a layout, the graph has %u: make a new plan with deltaplan",
+                             source->count, count);
   for (uint32_t r = 0; r < count; ++r) layouts[r] = source->is_given ? source->layouts[r] : source->forced;
   return DELTA_OK;
 }

@@ -7,13 +7,12 @@
 
 // Where the layouts of a program come from.
 typedef struct delta_layout_source {
-  bool is_given;                // `layouts` are a plan's
+  bool is_given;                 // `layouts` are a plan's
   const delta_layout_t *layouts; // one per region
   uint32_t count;
   bool is_forced; // every region lies in `forced` (experiments)
   delta_layout_t forced;
 } delta_layout_source_t;
-
 
 // Costs come from the profiler, which measures what it lacks; NULL: estimates. Takes over *inout_graph: it is replaced by the graph in its layouts, or left as it is when all regions are plain. MISMATCH when given layouts are not
 // those of its regions.

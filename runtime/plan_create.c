@@ -24,6 +24,7 @@ typedef struct delta_plan_maker {
   uint32_t *movable; // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  uint64_t resident_program_bytes, below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
 // What the choice of layouts, and later of a schedule, goes by.
@@ -284,34 +285,61 @@ static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
 
 // The least budget: that with all states in the arena, or that with all below that may be.
 static delta_status_t find_minimum(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
   *minimum_bytes = maker->resident_minimum_bytes;
+  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
   if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(list_movable(maker));
   if (maker->movable_count == 0) return DELTA_OK;
   uint64_t below_bytes;
   DELTA_RETURN_IF_ERROR(prepare_with_below(maker, maker->movable_count, &below_bytes));
+  maker->below_program_bytes = below_bytes - totals->state_bytes;
   if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
   return DELTA_OK;
 }
 
-// As few states below as the budget allows, found by halving: with all of them it is known to do when any number does.
+// The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
+static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
+  uint64_t state_bytes = 0;
+  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
+  uint32_t count = 0;
+  while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
+    state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;
+  }
+  return count;
+}
+
+// As few states below as the budget allows. What programs need beside the states grows with the states that are below, so its values for none and for all bound the
+// number; between them it is halved a few times. All of them are known to do.
+static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
+  enum { MOST_TRIALS = 4 };
+  uint64_t minimum_bytes;
+  uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
+  uint32_t next = count_below_for(maker, maker->below_program_bytes);
+  for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
+    if (next >= most) next = least + (most - least) / 2;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, next, &minimum_bytes));
+    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
+      most = next;
+    } else {
+      least = next + 1;
+    }
+    next = least + (most - least) / 2;
+  }
+  *out_count = most;
+  return DELTA_OK;
+}
+
 static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
-  uint32_t least = 0, most = maker->movable_count;
+  uint32_t count = 0;
   uint64_t minimum_bytes;
-  const bool all_resident = totals->budget_bytes >= maker->resident_minimum_bytes || totals->minimum_budget_bytes == maker->resident_minimum_bytes;
-  if (all_resident) most = 0;
-  while (least < most && totals->budget_bytes >= totals->minimum_budget_bytes) {
-    const uint32_t middle = least + (most - least) / 2;
-    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, middle, &minimum_bytes));
-    if (minimum_bytes <= totals->budget_bytes) {
-      most = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  return maker->below_count == most ? DELTA_OK : prepare_with_below(maker, most, &minimum_bytes);
+  const bool helps = totals->minimum_budget_bytes < maker->resident_minimum_bytes;
+  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
+  if (helps && totals->budget_bytes < maker->resident_minimum_bytes) count = maker->movable_count;
+  if (count > 0 && fits) DELTA_RETURN_IF_ERROR(halve_homes(maker, &count));
+  return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
 // Names everything the bits of a run depend on.

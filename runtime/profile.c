@@ -199,11 +199,11 @@ static bool read_positive(const delta_json_document_t *document, const delta_jso
 static delta_status_t read_costs(delta_profile_t *profile, const delta_json_document_t *document) {
   const delta_json_value_t *root = delta_json_root(document), *costs = NULL;
   DELTA_RETURN_IF_ERROR(delta_json_get_object(document, root, "seconds", &costs));
-#define READ_SPEED(field)                                                           \
-  {                                                                                 \
-    const delta_json_value_t *value = delta_json_find(root, #field);                \
-    double speed;                                                                   \
-    if (value && read_positive(document, value, &speed)) profile->field = speed;    \
+#define READ_SPEED(field)                                                        \
+  {                                                                              \
+    const delta_json_value_t *value = delta_json_find(root, #field);             \
+    double speed;                                                                \
+    if (value && read_positive(document, value, &speed)) profile->field = speed; \
   }
   DELTA_PROFILE_SPEEDS(READ_SPEED)
 #undef READ_SPEED
@@ -263,7 +263,8 @@ delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **o
     return status;
   }
   if (!make_folders(text.items, 1)) {
-    const delta_status_t failure = delta_status_make(IO, "cannot make the folder of the profile cache '%s': %s", text.items, strerror(errno));
+    const delta_status_t failure =
+        delta_status_make(IO, "cannot make the folder of the profile cache '%s': %s", text.items, strerror(errno));
     delta_text_deinit(&text);
     return failure;
   }

@@ -11,11 +11,11 @@
 enum { DELTA_PROFILE_KEY_BYTES = 96 };
 
 // X(field): copies between the arena and the tier below it, each alone and beside compute. 0: not measured.
-#define DELTA_PROFILE_SPEEDS(X)                 \
-  X(copy_bytes_per_second)                      \
-  X(offload_bytes_per_second)                   \
-  X(prefetch_bytes_per_second)                  \
-  X(offload_beside_compute_bytes_per_second)    \
+#define DELTA_PROFILE_SPEEDS(X)              \
+  X(copy_bytes_per_second)                   \
+  X(offload_bytes_per_second)                \
+  X(prefetch_bytes_per_second)               \
+  X(offload_beside_compute_bytes_per_second) \
   X(prefetch_beside_compute_bytes_per_second)
 
 typedef struct delta_profile_entry {
@@ -37,7 +37,8 @@ typedef struct delta_profile {
 } delta_profile_t;
 
 // An empty profile of a device.
-DELTA_MUST_USE delta_status_t delta_profile_create(const delta_device_t *device, delta_allocator_t allocator, delta_profile_t **out_profile);
+DELTA_MUST_USE delta_status_t delta_profile_create(const delta_device_t *device, delta_allocator_t allocator,
+                                                   delta_profile_t **out_profile);
 void delta_profile_free(delta_profile_t *profile); // NULL is fine.
 
 // The key of a node.
@@ -53,6 +54,7 @@ DELTA_MUST_USE delta_status_t delta_profile_write(const delta_profile_t *profile
 DELTA_MUST_USE delta_status_t delta_profile_read(delta_profile_t *profile, const char *path);
 
 // The cache's file for a profile under $XDG_CACHE_HOME/delta (or ~/.cache/delta), its folders made. NOT_FOUND without a home.
-DELTA_MUST_USE delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **out_path); // owned by the caller, profile's allocator
+DELTA_MUST_USE delta_status_t delta_profile_cache_path(const delta_profile_t *profile,
+                                                       char **out_path); // owned by the caller, profile's allocator
 
 #endif // DELTA_RUNTIME_PROFILE_H_

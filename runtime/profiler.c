@@ -23,6 +23,7 @@ struct delta_profiler {
 // One node to measure.
 typedef struct profiled_node {
   char key[DELTA_PROFILE_KEY_BYTES];
+  const delta_graph_t *graph;
   const delta_node_t *node;
   delta_kernel_t *kernel; // Owned.
   size_t workspace_bytes;
@@ -35,7 +36,6 @@ typedef struct profiled_node {
 typedef struct profiling {
   delta_profiler_t *profiler;
   delta_device_t *device;
-  const delta_graph_t *graph;
   DELTA_ARRAY(profiled_node_t) nodes; // Owned.
   delta_arena_t *inputs, *outputs;    // Owned. Inputs stay zero.
   const void **input_addresses;       // Owned; room for the longest list
@@ -54,44 +54,48 @@ static delta_status_t prepare_kernel(profiling_t *profiling, delta_node_id_t id,
   for (uint32_t rank = 0;; ++rank) {
     delta_kernel_offer_t offer;
     bool exists = false;
-    DELTA_RETURN_IF_ERROR(driver->kernel_query(profiling->device, profiling->graph, id, rank, &offer, &exists));
+    DELTA_RETURN_IF_ERROR(driver->kernel_query(profiling->device, item->graph, id, rank, &offer, &exists));
     if (!exists) return DELTA_OK;
     if (offer.refusal) continue;
     item->workspace_bytes = offer.workspace_bytes;
-    return driver->kernel_prepare(profiling->device, profiling->graph, id, rank, &item->kernel);
+    return driver->kernel_prepare(profiling->device, item->graph, id, rank, &item->kernel);
   }
 }
 
-static delta_status_t collect(profiling_t *profiling) {
-  const delta_graph_t *graph = profiling->graph;
+// Adds the nodes of a graph that are neither known nor among those at hand.
+static delta_status_t collect(profiling_t *profiling, const delta_graph_t *graph, delta_map_t *seen) {
   delta_profiler_t *profiler = profiling->profiler;
-  delta_map_t seen;
-  delta_map_init(&seen, profiler->allocator);
-  delta_status_t status = DELTA_OK;
   for (uint32_t i = 0; i < graph->nodes.count; ++i) {
-    profiled_node_t item = {.node = &graph->nodes.items[i]};
+    profiled_node_t item = {.graph = graph, .node = &graph->nodes.items[i]};
     double known;
     if (delta_core_op_info(item.node->op)->flags & DELTA_CORE_FLAG_VIEW) continue;
     delta_profile_key(graph, item.node, item.key);
-    if (delta_profile_find(profiler->profile, item.key, &known) || delta_map_find(&seen, item.key) != DELTA_MAP_NONE) continue;
-    DELTA_GOTO_IF_ERROR(status, delta_map_set(&seen, item.key, i), cleanup);
-    DELTA_GOTO_IF_ERROR(status, prepare_kernel(profiling, (delta_node_id_t){i}, &item), cleanup);
+    if (delta_profile_find(profiler->profile, item.key, &known) || delta_map_find(seen, item.key) != DELTA_MAP_NONE) continue;
+    DELTA_RETURN_IF_ERROR(delta_map_set(seen, item.key, i));
+    DELTA_RETURN_IF_ERROR(prepare_kernel(profiling, (delta_node_id_t){i}, &item));
     if (!item.kernel) continue;
-    status = delta_array_push(profiler->allocator, &profiling->nodes, &item);
+    const delta_status_t status = delta_array_push(profiler->allocator, &profiling->nodes, &item);
     if (status) {
       profiling->device->driver->kernel_destroy(item.kernel);
-      goto cleanup;
+      return status;
     }
   }
-cleanup:
+  return DELTA_OK;
+}
+
+static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *const *graphs, uint32_t graph_count) {
+  delta_map_t seen;
+  delta_map_init(&seen, profiling->profiler->allocator);
+  delta_status_t status = DELTA_OK;
+  for (uint32_t g = 0; !status && g < graph_count; ++g) status = collect(profiling, graphs[g], &seen);
   delta_map_deinit(&seen);
   return status;
 }
 
-static size_t list_bytes(const profiling_t *profiling, const delta_tensor_id_t *ids, uint32_t count) {
+static size_t list_bytes(const profiling_t *profiling, const delta_graph_t *graph, const delta_tensor_id_t *ids, uint32_t count) {
   size_t bytes = 0;
   for (uint32_t k = 0; k < count; ++k) {
-    if (!delta_tensor_is_none(ids[k])) bytes += aligned(profiling, delta_tensor_bytes(delta_graph_tensor(profiling->graph, ids[k])));
+    if (!delta_tensor_is_none(ids[k])) bytes += aligned(profiling, delta_tensor_bytes(delta_graph_tensor(graph, ids[k])));
   }
   return bytes;
 }
@@ -118,9 +122,9 @@ static delta_status_t make_room(profiling_t *profiling) {
   size_t input_bytes = 0, output_bytes = 0, input_count = 0, output_count = 0;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     const profiled_node_t *item = &profiling->nodes.items[i];
-    const size_t inputs = list_bytes(profiling, item->node->inputs, item->node->input_count);
+    const size_t inputs = list_bytes(profiling, item->graph, item->node->inputs, item->node->input_count);
     const size_t outputs =
-        list_bytes(profiling, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
+        list_bytes(profiling, item->graph, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
     if (inputs > input_bytes) input_bytes = inputs;
     if (outputs > output_bytes) output_bytes = outputs;
     if (item->node->input_count > input_count) input_count = item->node->input_count;
@@ -140,13 +144,13 @@ static delta_status_t run_once(profiling_t *profiling, profiled_node_t *item, do
   for (uint32_t k = 0; k < node->input_count; ++k) {
     const bool is_none = delta_tensor_is_none(node->inputs[k]);
     profiling->input_addresses[k] = is_none ? NULL : driver->arena_address(profiling->inputs, offset);
-    offset += list_bytes(profiling, &node->inputs[k], 1);
+    offset += list_bytes(profiling, item->graph, &node->inputs[k], 1);
   }
   offset = 0;
   for (uint32_t k = 0; k < node->output_count; ++k) {
     const bool is_none = delta_tensor_is_none(node->outputs[k]);
     profiling->output_addresses[k] = is_none ? NULL : driver->arena_address(profiling->outputs, offset);
-    offset += list_bytes(profiling, &node->outputs[k], 1);
+    offset += list_bytes(profiling, item->graph, &node->outputs[k], 1);
   }
   const delta_kernel_buffers_t buffers = {.inputs = profiling->input_addresses,
                                           .outputs = profiling->output_addresses,
@@ -182,7 +186,8 @@ static delta_status_t take_turns(profiling_t *profiling, double start_seconds) {
     for (size_t i = 0; i < profiling->nodes.count; ++i) {
       profiled_node_t *item = &profiling->nodes.items[i];
       const double spent_seconds = profiling->profiler->seconds + delta_clock_seconds() - start_seconds;
-      const bool has_enough = item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
+      const bool has_enough =
+          item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
       if (item->sample_count == 0 || !has_enough) {
         DELTA_RETURN_IF_ERROR(run_once(profiling, item, &item->samples[item->sample_count]));
         ++item->sample_count;
@@ -218,12 +223,12 @@ static void deinit_profiling(profiling_t *profiling) {
   delta_release(allocator, profiling->output_addresses);
 }
 
-delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *graph) {
+delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count) {
   if (profiler->options.only_read) return DELTA_OK;
-  profiling_t profiling = {.profiler = profiler, .device = profiler->options.device, .graph = graph};
+  profiling_t profiling = {.profiler = profiler, .device = profiler->options.device};
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, collect(&profiling), cleanup);
+  DELTA_GOTO_IF_ERROR(status, collect_all(&profiling, graphs, graph_count), cleanup);
   if (profiling.nodes.count == 0) goto cleanup;
   profiling.total = (uint32_t)profiling.nodes.count * (1 + MOST_SAMPLES);
   DELTA_GOTO_IF_ERROR(status, make_room(&profiling), cleanup);
@@ -249,7 +254,8 @@ static delta_status_t open_cache(delta_profiler_t *profiler) {
   return DELTA_OK;
 }
 
-delta_status_t delta_profiler_create(const delta_profiler_options_t *options, delta_allocator_t allocator, delta_profiler_t **out_profiler) {
+delta_status_t delta_profiler_create(const delta_profiler_options_t *options, delta_allocator_t allocator,
+                                     delta_profiler_t **out_profiler) {
   *out_profiler = NULL;
   delta_profiler_t *profiler = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &profiler));

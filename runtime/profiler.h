@@ -24,8 +24,8 @@ DELTA_MUST_USE delta_status_t delta_profiler_create(const delta_profiler_options
                                                     delta_profiler_t **out_profiler);
 void delta_profiler_destroy(delta_profiler_t *profiler); // NULL is fine.
 
-// Measures the nodes of a graph that have no cost yet.
-DELTA_MUST_USE delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *graph);
+// Measures the nodes of these graphs that have no cost yet, all in turn: what is compared is best measured together.
+DELTA_MUST_USE delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count);
 // Writes the cache when something was measured. A cache that cannot be written is a note, not an error.
 void delta_profiler_keep(delta_profiler_t *profiler);
 

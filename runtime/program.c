@@ -23,9 +23,7 @@ static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocato
 
 static delta_status_t apply_layouts(delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
                                     delta_program_parts_t *parts) {
-  DELTA_RETURN_IF_ERROR(delta_layouts_apply(device, &choice->layouts, choice->profiler, allocator, &parts->graph, &parts->layouts,
-                                            &parts->layout_count));
-  return choice->profiler ? delta_profiler_measure(choice->profiler, parts->graph) : DELTA_OK;
+  return delta_layouts_apply(device, &choice->layouts, choice->profiler, allocator, &parts->graph, &parts->layouts, &parts->layout_count);
 }
 
 delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind, int64_t batch,
@@ -39,11 +37,16 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   if (!choice->plain && delta_lever_is_on(build->import.levers, DELTA_LEVER_LAYOUT))
     DELTA_GOTO_IF_ERROR(status, apply_layouts(device, choice, allocator, out_parts), cleanup);
   out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_program_rows(out_parts->graph);
+  if (choice->profiler && !choice->plain) {
+    const delta_graph_t *const graph = out_parts->graph;
+    DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, &graph, 1), cleanup);
+  }
   if (choice->plain) {
     DELTA_GOTO_IF_ERROR(status, plain_selection(out_parts->graph, allocator, &out_parts->selection), cleanup);
   } else {
-    DELTA_GOTO_IF_ERROR(
-        status, delta_select(device, out_parts->graph, delta_profiler_profile(choice->profiler), allocator, &out_parts->selection), cleanup);
+    DELTA_GOTO_IF_ERROR(status,
+                        delta_select(device, out_parts->graph, delta_profiler_profile(choice->profiler), allocator, &out_parts->selection),
+                        cleanup);
   }
   const delta_problem_graph_options_t problem_options = {
       .costs = out_parts->selection->costs,

@@ -2,6 +2,7 @@
 #include "runtime/select.h"
 
 #include "base/text.h"
+#include "onnx/graph/attention_dims.h"
 #include "onnx/graph/plain_node.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@ static const double assumed_plain_conv_slowdown = 2;
 static double conv_flops(const delta_graph_t *graph, const delta_node_t *node) {
   const bool by_weight = node->op == DELTA_CORE_CONV_WEIGHT;
   const delta_tensor_t *weight = by_weight ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, 1);
-  const delta_tensor_t *convolved = node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
+  const delta_tensor_t *convolved =
+      node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
   return 2.0 * (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank) * (double)delta_shape_count(&convolved->shape);
 }
 
@@ -32,6 +34,13 @@ double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node) {
     case DELTA_CORE_CONV_DATA:
     case DELTA_CORE_CONV_WEIGHT:
       return conv_flops(graph, node);
+    case DELTA_CORE_ATTENTION:
+    case DELTA_CORE_ATTENTION_GRAD: {
+      const delta_attention_dims_t dims = delta_attention_dims_of(graph, node);
+      const bool forward = node->op == DELTA_CORE_ATTENTION;
+      const int64_t per_score = forward ? dims.size + dims.value_size : 3 * dims.size + 2 * dims.value_size;
+      return 2.0 * (double)per_score * (double)delta_shape_count(&dims.scores);
+    }
     default:
       return 0;
   }
@@ -111,8 +120,8 @@ cleanup:
   return status;
 }
 
-delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile,
-                            delta_allocator_t allocator, delta_selection_t **out_selection) {
+delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile, delta_allocator_t allocator,
+                            delta_selection_t **out_selection) {
   *out_selection = NULL;
   delta_selection_t *selection = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &selection));

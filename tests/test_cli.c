@@ -221,7 +221,6 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
       "deltaplan model.onnx --levers all",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --init random",
-      "deltaplan model.onnx --save-profile p.json",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
       "deltaplan model.onnx --dump-problem p.json",

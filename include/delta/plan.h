@@ -47,10 +47,12 @@ typedef struct delta_plan_options {
   size_t train_count;
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
-  int32_t threads;          // 0: as many as the process may use
-  const char *profile;      // what kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file
+  int32_t threads; // 0: as many as the process may use
+  const char
+      *profile; // what kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file
   const char *save_profile; // a file that receives what was measured or read; NULL for none
-  const char *layout;       // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char
+      *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
   void *progress_self;

@@ -123,8 +123,7 @@ typedef union layout_attrs {
 
 static delta_status_t copy_expr(relayout_t *relayout, delta_expr_t *expr) {
   void *instrs = NULL;
-  DELTA_RETURN_IF_ERROR(
-      delta_region_copy(&relayout->rewrite.to->region, expr->instrs, expr->instr_count, sizeof *expr->instrs, &instrs));
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&relayout->rewrite.to->region, expr->instrs, expr->instr_count, sizeof *expr->instrs, &instrs));
   expr->instrs = instrs;
   return DELTA_OK;
 }

@@ -60,7 +60,9 @@ typedef struct delta_pool_part {
 
 static delta_pool_part_t first_part(const delta_pool_channels_t *state) {
   const int64_t fit = TILE_VALUES / state->channels, width = state->window.out[INNER];
-  return (delta_pool_part_t){.count = fit < 1 ? 1 : fit < width ? fit : width,
+  return (delta_pool_part_t){.count = fit < 1       ? 1
+                                      : fit < width ? fit
+                                                    : width,
                              .values = state->channels < TILE_VALUES ? state->channels : TILE_VALUES};
 }
 

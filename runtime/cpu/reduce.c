@@ -149,14 +149,14 @@ static void reduce_into(delta_reduce_kind_t kind, const float *row, int64_t coun
 }
 
 // Adds rows of blocked channels; the accumulators stay in registers.
-#define DELTA_SUM_ROWS(width)                                                                                   \
-  DELTA_CPU_CLONES static void sum_rows_##width(const float *rows, int64_t count, double *accumulators) {       \
-    double sums[width];                                                                                         \
-    for (int i = 0; i < (width); ++i) sums[i] = accumulators[i];                                                \
-    for (int64_t row = 0; row < count; row += (width)) {                                                        \
-      for (int i = 0; i < (width); ++i) sums[i] += (double)rows[row + i];                                       \
-    }                                                                                                           \
-    for (int i = 0; i < (width); ++i) accumulators[i] = sums[i];                                                \
+#define DELTA_SUM_ROWS(width)                                                                             \
+  DELTA_CPU_CLONES static void sum_rows_##width(const float *rows, int64_t count, double *accumulators) { \
+    double sums[width];                                                                                   \
+    for (int i = 0; i < (width); ++i) sums[i] = accumulators[i];                                          \
+    for (int64_t row = 0; row < count; row += (width)) {                                                  \
+      for (int i = 0; i < (width); ++i) sums[i] += (double)rows[row + i];                                 \
+    }                                                                                                     \
+    for (int i = 0; i < (width); ++i) accumulators[i] = sums[i];                                          \
   }
 DELTA_SUM_ROWS(8)
 DELTA_SUM_ROWS(16)
