@@ -75,10 +75,11 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-             "framework holds, to compare with."},
+     .help =
+         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),

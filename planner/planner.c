@@ -9,9 +9,9 @@
 #include "planner/rule.h"
 
 typedef struct policy_row {
-  bool releases;         // else everything is kept
-  delta_rule_t rule;     // of the policy
-  bool is_soft;          // the rule's schedule is the plan, or there is none
+  bool releases;     // else everything is kept
+  delta_rule_t rule; // of the policy
+  bool is_soft;      // the rule's schedule is the plan, or there is none
   delta_wait_rule_t waits;
 } policy_row_t;
 
@@ -94,7 +94,8 @@ static delta_status_t prepare(delta_planner_t *planner) {
   DELTA_RETURN_IF_ERROR(delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
   DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
-  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator) : DELTA_OK;
+  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
+                                                          : DELTA_OK;
 }
 
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,

@@ -17,9 +17,9 @@ typedef struct delta_plan_state {
   delta_state_kind_t kind;
   delta_dtype_t dtype;
   delta_shape_t shape;
-  size_t offset_bytes; // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
-  size_t size_bytes;   // aligned
-  bool is_below;       // its home is the tier below, and it has no bytes of the state area
+  size_t offset_bytes;      // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
+  size_t size_bytes;        // aligned
+  bool is_below;            // its home is the tier below, and it has no bytes of the state area
   size_t home_offset_bytes; // in the tier below, a multiple of DELTA_HOST_BLOCK_BYTES
 } delta_plan_state_t;
 

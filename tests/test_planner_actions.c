@@ -9,7 +9,11 @@
 #define NONE DELTA_PROBLEM_NONE
 
 enum { MOST_DECISIONS = 2000 };
-enum { KEEP = 1 << DELTA_ACTION_KEEP, SWAP = 1 << DELTA_ACTION_SWAP, REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP };
+enum {
+  KEEP = 1 << DELTA_ACTION_KEEP,
+  SWAP = 1 << DELTA_ACTION_SWAP,
+  REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP
+};
 
 typedef struct random_decisions {
   delta_decision_t items[MOST_DECISIONS];
@@ -52,7 +56,6 @@ static void expect_valid(const delta_problem_t *problem, const delta_schedule_t 
   const char *why = "";
   cr_assert(delta_test_machine_accepts(schedule, problem, &why), "seed %llu: %s", (unsigned long long)seed, why);
 }
-
 
 typedef struct action_mix {
   const char *name;
@@ -116,8 +119,8 @@ Test(planner_actions, every_wait_is_needed) {
           if (k != w) fewer[step->wait_count++] = saved.waits[k];
         }
         delta_status_t status = delta_schedule_verify(schedule, problem, UINT64_MAX, delta_allocator_system());
-        cr_assert_eq(delta_status_code(status), DELTA_STATUS_MALFORMED, "seed %llu, step %u, wait for step %u", (unsigned long long)seed,
-                     s, saved.waits[w]);
+        cr_assert_eq(delta_status_code(status), DELTA_STATUS_MALFORMED, "seed %llu, step %u, wait for step %u", (unsigned long long)seed, s,
+                     saved.waits[w]);
         delta_status_free(status);
       }
       *step = saved;
@@ -142,7 +145,11 @@ static const action_case_t action_cases[] = {
     {"keep", {{0}}, 0, "s0 s1 s2 s3 ", 3 * 64},
     {"swap as soon as it exists", {{1, 1, DELTA_ACTION_SWAP}}, 1, "s0 out s1 s2 in s3 ", 3 * 64},
     {"rebuild", {{1, 1, DELTA_ACTION_REBUILD_HOLD}}, 1, "s0 s1 s2 s0 s3 ", 3 * 64},
-    {"rebuild the second time from what was swapped", {{0, 1, DELTA_ACTION_SWAP}, {1, 1, DELTA_ACTION_REBUILD_DROP}}, 2, "out s0 s1 s2 in s0 s3 ", 3 * 64},
+    {"rebuild the second time from what was swapped",
+     {{0, 1, DELTA_ACTION_SWAP}, {1, 1, DELTA_ACTION_REBUILD_DROP}},
+     2,
+     "out s0 s1 s2 in s0 s3 ",
+     3 * 64},
 };
 
 static void describe_steps(const delta_problem_t *problem, const delta_schedule_t *schedule, char *text) {
