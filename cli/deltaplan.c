@@ -19,7 +19,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
+  const char *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm, init; // indices of their choices
@@ -72,7 +72,12 @@ static const delta_option_t option_rows[] = {
          "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
          "is what the device has free "
          "now, limits of the process and its group respected. If nothing fits, the exit status is 3 and the message has the least budget."},
-    LATER("MEMORY", "--host-budget", TEXT, "SIZE", unavailable, "Memory or disk for swapped tensors."),
+    {.section = "MEMORY",
+     .name = "--host-budget",
+     .kind = DELTA_OPTION_SIZE_TEXT,
+     .argument = "SIZE",
+     .offset = AT(host_budget),
+     .help = "Disk for swapped tensors and states, below the arena; by default as much as they need."},
     {.section = "MEMORY",
      .name = "--policy",
      .kind = DELTA_OPTION_TEXT,
@@ -366,6 +371,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.policy = settings->policy;
   options.levers = settings->levers;
   options.budget = settings->budget;
+  options.host_budget = settings->host_budget;
   options.batch = settings->batch;
   options.dims = lists->dims;
   options.dim_count = settings->dims.count;

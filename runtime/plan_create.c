@@ -129,9 +129,12 @@ static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b)
 
 static delta_status_t list_movable(delta_plan_maker_t *maker) {
   const delta_plan_t *plan = maker->plan;
+  uint64_t home_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
+    home_bytes += round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
+    if (home_bytes > plan->totals.host_budget_bytes) break;
     uint32_t at = maker->movable_count++;
     for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
     maker->movable[at] = i;

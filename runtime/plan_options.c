@@ -228,6 +228,9 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
   if (options->accumulate < 1)
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
+  if (options->host_budget) {
+    DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(options->host_budget, &plan->totals.host_budget_bytes), "--host-budget"));
+  }
   plan->accumulate = options->accumulate;
   const char *init = options->init ? options->init : "as-given";
   plan->init_random = strcmp(init, "random") == 0;

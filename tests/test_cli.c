@@ -242,7 +242,6 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --host-budget 1GiB",
       "deltaplan model.onnx --split on",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --report r.html",

@@ -194,3 +194,24 @@ Test(session_budget, one_granule_less_is_refused_with_the_number_that_would_do) 
   delta_test_expect_status(delta_test_training_plan(&training, &options, delta_allocator_system()), DELTA_STATUS_DOES_NOT_FIT, words);
   delta_test_training_close(&training);
 }
+
+// With less room below than it would take, more is made again; without any nothing is swapped, and the smallest budget is larger.
+Test(session_budget, the_room_below_is_a_budget_too) {
+  static const char *const rooms[] = {"1GiB", "48KiB", "0"};
+  uint64_t minimum_bytes[3];
+  for (size_t i = 0; i < 3; ++i) {
+    delta_test_training_t training;
+    delta_plan_options_t options = plan_options("minimum", 1);
+    options.host_budget = rooms[i];
+    delta_test_training_open(&training, wide_mlp, &options);
+    const uint64_t room_bytes = training.plan->totals.host_budget_bytes;
+    for (uint32_t p = 0; p < training.plan->program_count; ++p) cr_expect_leq(training.plan->programs[p].schedule->host_bytes, room_bytes);
+    minimum_bytes[i] = training.plan->totals.minimum_budget_bytes;
+    trained_t trained = train(&training, false);
+    cr_expect_leq(trained.host_bytes, room_bytes);
+    free(trained.states.items);
+    delta_test_training_close(&training);
+  }
+  cr_expect_lt(minimum_bytes[0], minimum_bytes[1]);
+  cr_expect_lt(minimum_bytes[1], minimum_bytes[2]);
+}
