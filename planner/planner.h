@@ -8,9 +8,9 @@
 #define DELTA_POLICIES(X)                                                                                             \
   X(NONE, "none", true, "no swap, no recompute: our order and in-place reuse")                                        \
   X(EAGER, "eager", true, "what an eager framework holds: levers off, program order, all gradients until the update") \
-  X(DELTA, "delta", false, "Delta's own search")                                                                      \
-  X(SWAP, "swap", false, "Delta's search without recompute")                                                          \
-  X(RECOMPUTE, "recompute", false, "Delta's search without swap")                                                     \
+  X(DELTA, "delta", true, "Delta's own search")                                                                      \
+  X(SWAP, "swap", true, "Delta's search without recompute")                                                          \
+  X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                     \
   X(CHEN, "chen", false, "square-root checkpoints")                                                                   \
   X(CHECKMATE, "checkmate", false, "optimal recompute by integer programming")                                        \
   X(DTR, "dtr", false, "dynamic tensor rematerialization")                                                            \
@@ -93,13 +93,20 @@ typedef enum delta_wait_rule { DELTA_WAIT_FOR_DATA, DELTA_WAIT_FOR_BYTES, DELTA_
 DELTA_MUST_USE delta_status_t delta_set_waits(delta_schedule_t *schedule, delta_wait_rule_t rule, delta_allocator_t allocator);
 // Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
 DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
+// The same, done with the first addresses that lie within a capacity; arena_bytes may be above it when none were found.
+DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, delta_allocator_t allocator);
+// A time that no plan of this order within the capacity can be faster than.
+DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
+                                                delta_allocator_t allocator, double *out_seconds);
 
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
-  uint64_t evaluation_limit; // search effort; 0: the policy's default
-  bool (*is_past_deadline)(void *self);
-  void *self; // Borrowed.
+  bool listed_order;         // the problem's own order, in place of ours
+  uint64_t evaluation_limit; // of a search; 0: none. Without a deadline either, a search has a limit of its own.
+  uint64_t seed;             // of a search
+  bool (*is_past_deadline)(void *self); // NULL: none
+  void *self;                           // Borrowed.
 } delta_planner_options_t;
 
 typedef struct delta_planner_result {

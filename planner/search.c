@@ -17,6 +17,8 @@ enum {
   SMALL_MOVES = 64
 };
 
+// Even with no time at all there is a first plan. Without any limit this many evaluations are made.
+static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 1;
 // A neighbour is gone on from when it is worse by less than this part of the time, times a draw.
@@ -24,6 +26,9 @@ static const double TOLERATED_PART = 4e-4;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_search_options_t *options = state->options;
+  if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
+  if (state->evaluator.evaluation_count < LEAST_EVALUATIONS) return false;
+  if (options->evaluation_limit == 0 && !options->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
   if (options->evaluation_limit > 0 && state->evaluator.evaluation_count >= options->evaluation_limit) return true;
   return options->is_past_deadline && options->is_past_deadline(options->self);
 }
@@ -227,6 +232,8 @@ static delta_status_t init_state(delta_search_state_t *state) {
   liberties.may_swap &= lane_seconds_per_byte(state) > 0;
   DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->allocator));
   DELTA_RETURN_IF_ERROR(delta_evaluator_init(&state->evaluator, state->problem, state->order, state->allocator));
+  DELTA_RETURN_IF_ERROR(
+      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
 }
 

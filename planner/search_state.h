@@ -19,6 +19,7 @@ typedef struct delta_search_state {
   delta_gap_map_t map;
   delta_evaluator_t evaluator;
   delta_random_sequence_t random;
+  double bound_seconds; // no plan is faster
   delta_search_plan_t now, before, best;
   delta_decision_t *items; // scratch: decisions of a plan
   double *place_seconds;   // by place in the order: when its step begins if steps run one after another; one more at the end
