@@ -21,8 +21,9 @@ typedef struct policy_row {
 } policy_row_t;
 
 static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
-    [DELTA_POLICY_DELTA] = {.searches = true, .liberties = {true, true}, .releases = true, .waits = DELTA_WAIT_FOR_BYTES},
-    [DELTA_POLICY_SWAP] = {.searches = true, .liberties = {.may_swap = true}},
+    [DELTA_POLICY_DELTA] =
+        {.searches = true, .liberties = {true, true}, .releases = true, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
+    [DELTA_POLICY_SWAP] = {.searches = true, .liberties = {.may_swap = true}, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
     [DELTA_POLICY_RECOMPUTE] = {.searches = true, .liberties = {.may_rebuild = true}},
     [DELTA_POLICY_DELTA_RELEASED] = {.releases = true, .rule = {.as_released = true}, .is_soft = true, .waits = DELTA_WAIT_ONE_AT_A_TIME},
     [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
@@ -209,6 +210,11 @@ static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_b
                                           .self = planner->options.self};
   delta_schedule_t *found = NULL, *released = *inout_schedule;
   DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, &found));
+  delta_status_t status = found ? start_copies_early(planner, capacity_bytes, &found) : DELTA_OK;
+  if (status) {
+    delta_schedule_free(found);
+    return status;
+  }
   const bool is_better = found && (!released || released->arena_bytes > capacity_bytes || found->step_seconds < released->step_seconds);
   *inout_schedule = is_better ? found : released;
   delta_schedule_free(is_better ? released : found);
@@ -225,7 +231,8 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
   const bool fits_released = row->releases && (row->is_soft || least->arena_bytes <= capacity_bytes);
   if (fits_released) DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
-  if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) {
+  // A search is compared with the best that releasing gives, so that it never ends with less.
+  if (fits_released && result->schedule->arena_bytes <= capacity_bytes) {
     DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
   if (row->searches && (fits_released || !row->releases)) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, &result->schedule));
