@@ -21,7 +21,7 @@ typedef struct delta_plan_maker {
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
-  uint32_t *movable; // states that may lie below, in the order in which they go there
+  uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
 } delta_plan_maker_t;
@@ -34,10 +34,14 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
     if (!options->save_profile) return DELTA_OK;
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
   }
+  // Only a budget given as a size is known before the plan.
+  uint64_t limit_bytes = 0;
+  delta_status_free(options->budget ? delta_size_parse(options->budget, &limit_bytes) : DELTA_OK);
   const bool is_measured = !options->profile || strcmp(options->profile, "measure") == 0;
   const delta_profiler_options_t profiler_options = {.device = maker->device,
                                                      .path = is_measured ? NULL : options->profile,
                                                      .only_read = !is_measured,
+                                                     .limit_bytes = limit_bytes,
                                                      .log = options->log,
                                                      .progress = options->progress,
                                                      .self = options->progress_self};
@@ -148,8 +152,7 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
-  const uint64_t capacity_bytes =
-      delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
@@ -260,8 +263,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
   if (maker->policy == DELTA_POLICY_EAGER) {
-    DELTA_RETURN_IF_ERROR(
-        measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
+    DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
     totals->unlimited_peak_bytes = totals->state_bytes + kept->peak_bytes;
@@ -300,7 +302,8 @@ static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   uint32_t least = 0, most = maker->movable_count;
   uint64_t minimum_bytes;
-  const bool all_resident = totals->budget_bytes >= maker->resident_minimum_bytes || totals->minimum_budget_bytes == maker->resident_minimum_bytes;
+  const bool all_resident =
+      totals->budget_bytes >= maker->resident_minimum_bytes || totals->minimum_budget_bytes == maker->resident_minimum_bytes;
   if (all_resident) most = 0;
   while (least < most && totals->budget_bytes >= totals->minimum_budget_bytes) {
     const uint32_t middle = least + (most - least) / 2;

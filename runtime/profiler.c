@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 // Five turns at most; what took long has had enough after one, and once the patience is used up everything has.
 enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20 };
@@ -113,19 +114,31 @@ static delta_status_t make_arena(const profiling_t *profiling, size_t size_bytes
   return status;
 }
 
+// A node that needs more than there is cannot run, now or later.
+static delta_status_t check_room(const profiling_t *profiling, size_t room_bytes) {
+  uint64_t most_bytes;
+  DELTA_RETURN_IF_ERROR(delta_device_free_bytes(profiling->device, &most_bytes));
+  const uint64_t limit_bytes = profiling->profiler->options.limit_bytes;
+  if (limit_bytes != 0 && limit_bytes < most_bytes) most_bytes = limit_bytes;
+  if (room_bytes <= most_bytes) return DELTA_OK;
+  char room_text[DELTA_SIZE_TEXT_BYTES], most_text[DELTA_SIZE_TEXT_BYTES];
+  return delta_status_make(DOES_NOT_FIT, "one node alone needs up to %s, and there are %s: give a smaller --batch or a larger --budget",
+                           delta_size_text(room_bytes, room_text), delta_size_text(most_bytes, most_text));
+}
+
 // Room for any one of the nodes.
 static delta_status_t make_room(profiling_t *profiling) {
   size_t input_bytes = 0, output_bytes = 0, input_count = 0, output_count = 0;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     const profiled_node_t *item = &profiling->nodes.items[i];
     const size_t inputs = list_bytes(profiling, item->node->inputs, item->node->input_count);
-    const size_t outputs =
-        list_bytes(profiling, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
+    const size_t outputs = list_bytes(profiling, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
     if (inputs > input_bytes) input_bytes = inputs;
     if (outputs > output_bytes) output_bytes = outputs;
     if (item->node->input_count > input_count) input_count = item->node->input_count;
     if (item->node->output_count > output_count) output_count = item->node->output_count;
   }
+  DELTA_RETURN_IF_ERROR(check_room(profiling, input_bytes > output_bytes ? input_bytes : output_bytes));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, input_count, &profiling->input_addresses));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, output_count, &profiling->output_addresses));
   DELTA_RETURN_IF_ERROR(make_arena(profiling, input_bytes, &profiling->inputs));
@@ -182,7 +195,8 @@ static delta_status_t take_turns(profiling_t *profiling, double start_seconds) {
     for (size_t i = 0; i < profiling->nodes.count; ++i) {
       profiled_node_t *item = &profiling->nodes.items[i];
       const double spent_seconds = profiling->profiler->seconds + delta_clock_seconds() - start_seconds;
-      const bool has_enough = item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
+      const bool has_enough =
+          item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
       if (item->sample_count == 0 || !has_enough) {
         DELTA_RETURN_IF_ERROR(run_once(profiling, item, &item->samples[item->sample_count]));
         ++item->sample_count;
@@ -249,7 +263,8 @@ static delta_status_t open_cache(delta_profiler_t *profiler) {
   return DELTA_OK;
 }
 
-delta_status_t delta_profiler_create(const delta_profiler_options_t *options, delta_allocator_t allocator, delta_profiler_t **out_profiler) {
+delta_status_t delta_profiler_create(const delta_profiler_options_t *options, delta_allocator_t allocator,
+                                     delta_profiler_t **out_profiler) {
   *out_profiler = NULL;
   delta_profiler_t *profiler = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &profiler));
