@@ -17,17 +17,17 @@ typedef struct delta_plan_state {
   delta_state_kind_t kind;
   delta_dtype_t dtype;
   delta_shape_t shape;
-  size_t offset_bytes; // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
-  size_t size_bytes;   // aligned
-  bool is_below;       // its home is the tier below, and it has no bytes of the state area
+  size_t offset_bytes;      // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
+  size_t size_bytes;        // aligned
+  bool is_below;            // its home is the tier below, and it has no bytes of the state area
   size_t home_offset_bytes; // in the tier below, a multiple of DELTA_HOST_BLOCK_BYTES
 } delta_plan_state_t;
 
 typedef struct delta_plan_program {
   delta_program_kind_t kind;
-  int64_t batch;              // 0 for APPLY
-  char graph_hash[65];        // of the graph it was planned for
-  delta_layout_t *layouts;    // of each region of the graph, as chosen when the plan was made; in the plan's region
+  int64_t batch;           // 0 for APPLY
+  char graph_hash[65];     // of the graph it was planned for
+  delta_layout_t *layouts; // of each region of the graph, as chosen when the plan was made; in the plan's region
   uint32_t layout_count;
   delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
 } delta_plan_program_t;
@@ -94,6 +94,10 @@ DELTA_MUST_USE delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, d
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).
 // Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
+
+// Whether every state of the plan lies where delta_plan_place_states and delta_plan_set_homes put it, for a device of this alignment. MISMATCH names the
+// first that does not.
+DELTA_MUST_USE delta_status_t delta_plan_check_places(const delta_plan_t *plan, size_t alignment_bytes);
 
 // Whether the plan has every state of `graph`, of the same kind, type and shape. MISMATCH names the first that it has not.
 DELTA_MUST_USE delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph);
