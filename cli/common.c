@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,16 @@ static int flush_output(const char *program, int exit_status) {
   return exit_status == DELTA_EXIT_DONE ? DELTA_EXIT_ERROR : exit_status;
 }
 
+// A reader that went away and a file that may not grow further are errors of the write, with a message and with what was begun taken back, and not the
+// end of the process.
+static void ignore_write_signals(void) {
+  static const int numbers[] = {SIGPIPE, SIGXFSZ};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) signal(numbers[i], SIG_IGN);
+}
+
 int delta_cli_main(const delta_cli_command_t *command, int argc, char **argv) {
   bound_spinning(argv);
+  ignore_write_signals();
   delta_allocator_t allocator = delta_allocator_system();
   const delta_program_t *program = command->program;
   delta_options_t options = {0};

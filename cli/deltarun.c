@@ -178,7 +178,8 @@ static const delta_program_t program = {
         "Builds the plan's programs again, checks them against the plan, reads the weights into the arena and trains. The arena never "
         "grows beyond the budget.",
     .closing =
-        "EXIT STATUS\n0 done; 1 an error, named on stderr; 2 wrong usage; 3 does not fit the budget; 130 or 143 stopped by a signal, after "
+        "EXIT STATUS\n0 done; 1 an error, named on stderr; 2 wrong usage; 3 does not fit the budget; 129, 130 or 143 stopped by a signal, "
+        "after "
         "the step and with what was "
         "asked for written (a second signal stops at once).",
     .options = option_rows,
@@ -191,18 +192,26 @@ static const delta_program_t program = {
 static volatile sig_atomic_t stop_signal;
 static int stopped_by; // the signal that ended the training before its time; 0: none
 
-// The first signal asks the loop to end after its step; the second, whichever of the two it is, ends the process by its default.
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+static bool is_watched[STOP_SIGNALS];
+
+// The first signal asks the loop to end after its step; the second, whichever it is, ends the process by its default.
 static void on_stop_signal(int number) {
   stop_signal = number;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  for (int i = 0; i < STOP_SIGNALS; ++i) {
+    if (is_watched[i]) signal(stop_signals[i], SIG_DFL);
+  }
 }
 
+// A hangup that the caller has the program ignore (nohup) stays ignored. Shells ignore interrupts for what they run in the background: those are watched.
 static void watch_signals(void) {
-  struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
+  struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART}, before;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  for (int i = 0; i < STOP_SIGNALS; ++i) {
+    is_watched[i] = sigaction(stop_signals[i], NULL, &before) == 0 && (stop_signals[i] != SIGHUP || before.sa_handler != SIG_IGN);
+    if (is_watched[i]) sigaction(stop_signals[i], &action, NULL);
+  }
 }
 
 // --- what is shown and written while training --------------------------------------------------------------------------------------------------

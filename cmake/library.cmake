@@ -2,7 +2,7 @@
 file(GLOB delta_plain_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} base/*.c plans/*.c planner/*.c runtime/*.c runtime/*/*.c)
 list(FILTER delta_plain_sources EXCLUDE REGEX "^runtime/(cpu|cuda)/")
 file(GLOB delta_onnx_sources CONFIGURE_DEPENDS onnx/*.c onnx/*/*.c)
-file(GLOB delta_cpu_sources CONFIGURE_DEPENDS runtime/cpu/*.c)
+file(GLOB delta_cpu_sources CONFIGURE_DEPENDS runtime/cpu/*.c runtime/cpu/*.cpp)
 
 set(delta_generated ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${delta_generated})

@@ -85,6 +85,12 @@ static delta_status_t class_label_shape(const delta_shape_t *scores, const delta
                              "loss %s: output '%s' of shape %s has no axis %" PRId64 " for the classes; give --class-axis N",
                              infos[options->loss].name, name, delta_shape_text(scores, text), options->class_axis);
   }
+  if (axis == 0) {
+    return delta_status_make(INVALID_ARGUMENT,
+                             "loss %s: axis 0 of output '%s' counts the samples of the batch and cannot be that of the classes; give "
+                             "--class-axis N from 1 on",
+                             infos[options->loss].name, name);
+  }
   *out_axis = (int32_t)axis;
   *out_shape = (delta_shape_t){.rank = scores->rank - 1};
   for (int32_t d = 0; d < out_shape->rank; ++d) out_shape->dims[d] = scores->dims[d < axis ? d : d + 1];

@@ -98,6 +98,10 @@ DELTA_MUST_USE delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, d
 // Sets totals.state_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_place_states(delta_plan_t *plan, const delta_graph_t *graph, size_t alignment_bytes);
 
+// Whether every state of the plan lies where delta_plan_place_states and delta_plan_set_homes put it, for a device of this alignment. MISMATCH names the
+// first that does not.
+DELTA_MUST_USE delta_status_t delta_plan_check_places(const delta_plan_t *plan, size_t alignment_bytes);
+
 // Whether the plan has every state of `graph`, of the same kind, type and shape. MISMATCH names the first that it has not.
 DELTA_MUST_USE delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_graph_t *graph);
 

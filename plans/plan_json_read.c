@@ -93,7 +93,7 @@ static delta_status_t read_dims(const delta_plan_reader_t *reader, const delta_j
   options->dims = dims;
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value), ++dims) {
     DELTA_RETURN_IF_ERROR(read_text(reader, value, "symbol", &dims->symbol));
-    DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, value, "size", 0, DELTA_PLAN_INTEGER_LIMIT - 1, &dims->size));
+    DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, value, "size", 0, DELTA_MOST_ROWS, &dims->size));
   }
   return DELTA_OK;
 }
@@ -135,7 +135,7 @@ static delta_status_t read_texts(const delta_plan_reader_t *reader, const delta_
 static delta_status_t read_import_options(const delta_plan_reader_t *reader, const delta_json_value_t *object,
                                           delta_import_options_t *options) {
   uint32_t choice;
-  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "batch", 0, DELTA_PLAN_INTEGER_LIMIT - 1, &options->batch));
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "batch", 0, DELTA_MOST_ROWS, &options->batch));
   DELTA_RETURN_IF_ERROR(read_dims(reader, object, options));
   DELTA_RETURN_IF_ERROR(read_choice(reader, object, "batchnorm", &delta_batchnorm_names, &choice));
   options->batchnorm = (delta_batchnorm_mode_t)choice;
@@ -344,7 +344,7 @@ static delta_status_t read_program(const delta_plan_reader_t *reader, const delt
   uint32_t choice;
   DELTA_RETURN_IF_ERROR(read_choice(reader, object, "kind", &delta_program_names, &choice));
   program->kind = (delta_program_kind_t)choice;
-  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "batch", 0, DELTA_PLAN_INTEGER_LIMIT - 1, &program->batch));
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "batch", 0, DELTA_MOST_ROWS, &program->batch));
   if (delta_plan_find_program(plan, program->kind, program->batch)) {
     return delta_status_make(MALFORMED, "%s: programs[%u]: a second '%s' program for batch %lld", reader->name, index,
                              delta_program_names.names[program->kind], (long long)program->batch);

@@ -109,6 +109,25 @@ void delta_plan_set_homes(delta_plan_t *plan, const bool *is_below) {
   plan->totals.state_bytes = end_bytes;
 }
 
+delta_status_t delta_plan_check_places(const delta_plan_t *plan, size_t alignment_bytes) {
+  uint64_t end_bytes = 0, home_bytes = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    const delta_plan_state_t *state = &plan->states[i];
+    size_t size_bytes;
+    DELTA_RETURN_IF_ERROR(delta_shape_validate(&state->shape, delta_dtype_bytes(state->dtype), state->name));
+    const size_t data_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+    if (!delta_problem_buffer_bytes(data_bytes, alignment_bytes, &size_bytes) || state->size_bytes != size_bytes ||
+        state->offset_bytes != end_bytes || state->home_offset_bytes != (state->is_below ? home_bytes : 0)) {
+      return delta_status_make(
+          MISMATCH, "state '%s': its size or place in the plan is not that of its shape, or not behind the state before it", state->name);
+    }
+    *(state->is_below ? &home_bytes : &end_bytes) += state->is_below ? whole_blocks(size_bytes) : size_bytes;
+  }
+  if (plan->totals.state_bytes == end_bytes) return DELTA_OK;
+  return delta_status_make(MISMATCH, "the plan's states take %llu bytes, not %llu", (unsigned long long)end_bytes,
+                           (unsigned long long)plan->totals.state_bytes);
+}
+
 uint64_t delta_plan_home_bytes(const delta_plan_t *plan) {
   uint64_t home_bytes = 0;
   for (uint32_t i = 0; i < plan->state_count; ++i) {

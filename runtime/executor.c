@@ -243,14 +243,23 @@ void *delta_executor_input(delta_executor_t *executor, uint32_t index) { return 
 
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index) { return executor->outputs[index]; }
 
-bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
+// Whether a value is not finite, `allowed` aside.
+static bool has_value_beyond(const void *data, delta_dtype_t dtype, const delta_shape_t *shape, double allowed) {
   if (!delta_dtype_is_float(dtype)) return false;
   int64_t count = delta_shape_count(shape);
   for (int64_t i = 0; i < count; ++i) {
     double value = delta_element_load_double(data, dtype, (size_t)i);
-    if (isnan(value) || value == INFINITY) return true;
+    if (!isfinite(value) && value != allowed) return true;
   }
   return false;
+}
+
+bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
+  return has_value_beyond(data, dtype, shape, -INFINITY);
+}
+
+bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
+  return has_value_beyond(data, dtype, shape, 0);
 }
 
 // Whether the checks asked for stop the run after this step.

@@ -60,6 +60,8 @@ typedef struct delta_run_result {
 
 // Whether a tensor of a float type has a NaN or +infinity.
 bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape);
+// The same, and -infinity is bad too: for what is fed, and for what is trained.
+bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape);
 
 DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options,
                                                  delta_run_result_t *out_result);

@@ -9,8 +9,9 @@
 #include "base/json.h"
 
 static delta_status_t metrics_error(const delta_metrics_t *metrics, int error) {
-  delta_status_t status = error == ENOENT || error == ENOTDIR ? delta_status_make(NOT_FOUND, "%s", strerror(error))
-                                                              : delta_status_make(IO, "%s", strerror(error));
+  const char *reason = error == ENXIO ? "it is a pipe that nobody reads" : strerror(error);
+  delta_status_t status =
+      error == ENOENT || error == ENOTDIR ? delta_status_make(NOT_FOUND, "%s", reason) : delta_status_make(IO, "%s", reason);
   return delta_status_annotate(status, "cannot write metrics to '%s'", metrics->path);
 }
 
@@ -20,12 +21,14 @@ delta_status_t delta_metrics_open(const char *path, bool append, delta_allocator
   *out_metrics = metrics;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, path_bytes, &metrics.path));
   memcpy(metrics.path, path, path_bytes);
-  metrics.descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+  // Opening a pipe that nobody reads would wait forever; writing to it then waits as to any file.
+  metrics.descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (append ? O_APPEND : O_TRUNC), 0666);
   if (metrics.descriptor < 0) {
     delta_status_t status = metrics_error(&metrics, errno);
     delta_release(allocator, metrics.path);
     return status;
   }
+  fcntl(metrics.descriptor, F_SETFL, fcntl(metrics.descriptor, F_GETFL) & ~O_NONBLOCK);
   delta_text_init(&metrics.line, allocator);
   *out_metrics = metrics;
   return DELTA_OK;

@@ -36,10 +36,14 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
     if (!options->save_profile) return DELTA_OK;
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
   }
+  // Only a budget given as a size is known before the plan.
+  uint64_t limit_bytes = 0;
+  delta_status_free(options->budget ? delta_size_parse(options->budget, &limit_bytes) : DELTA_OK);
   const bool is_measured = !options->profile || strcmp(options->profile, "measure") == 0;
   const delta_profiler_options_t profiler_options = {.device = maker->device,
                                                      .path = is_measured ? NULL : options->profile,
                                                      .only_read = !is_measured,
+                                                     .limit_bytes = limit_bytes,
                                                      .log = options->log,
                                                      .progress = options->progress,
                                                      .self = options->progress_self};

@@ -145,8 +145,10 @@ static delta_status_t copy_strings(delta_plan_t *plan, const char *const *string
 
 static delta_status_t apply_import(const delta_plan_options_t *options, delta_plan_t *plan) {
   delta_import_options_t *import = &plan->build.import;
-  if (options->batch < 0)
-    return delta_status_make(INVALID_ARGUMENT, "--batch %lld: give a number of samples from 1 on", (long long)options->batch);
+  if (options->batch < 0 || options->batch > DELTA_MOST_ROWS) {
+    return delta_status_make(INVALID_ARGUMENT, "--batch %lld: give a number of samples from 1 to %lld", (long long)options->batch,
+                             (long long)DELTA_MOST_ROWS);
+  }
   import->batch = options->batch;
   const char *mode = options->batchnorm ? options->batchnorm : batchnorm_names[0];
   size_t mode_count = sizeof batchnorm_names / sizeof *batchnorm_names;
@@ -158,9 +160,10 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, options->dim_count, &dims));
   for (size_t i = 0; i < options->dim_count; ++i) {
     char *symbol = NULL;
-    if (options->dims[i].size < 0)
-      return delta_status_make(INVALID_ARGUMENT, "--dim %s=%lld: a size cannot be negative", options->dims[i].name,
-                               (long long)options->dims[i].size);
+    if (options->dims[i].size < 0 || options->dims[i].size > DELTA_MOST_ROWS) {
+      return delta_status_make(INVALID_ARGUMENT, "--dim %s=%lld: give a size from 0 to %lld", options->dims[i].name,
+                               (long long)options->dims[i].size, (long long)DELTA_MOST_ROWS);
+    }
     DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, options->dims[i].name, strlen(options->dims[i].name), &symbol));
     dims[i] = (delta_dim_binding_t){.symbol = symbol, .size = options->dims[i].size};
   }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 // Five turns at most; once the patience is used up everything has had enough after one. The first run counts where it took so long that what it warms
 // up is nothing beside it.
@@ -126,6 +127,18 @@ static delta_status_t make_arena(const profiling_t *profiling, size_t size_bytes
   return status;
 }
 
+// A node that needs more than there is cannot run, now or later.
+static delta_status_t check_room(const profiling_t *profiling, size_t room_bytes) {
+  uint64_t most_bytes;
+  DELTA_RETURN_IF_ERROR(delta_device_free_bytes(profiling->device, &most_bytes));
+  const uint64_t limit_bytes = profiling->profiler->options.limit_bytes;
+  if (limit_bytes != 0 && limit_bytes < most_bytes) most_bytes = limit_bytes;
+  if (room_bytes <= most_bytes) return DELTA_OK;
+  char room_text[DELTA_SIZE_TEXT_BYTES], most_text[DELTA_SIZE_TEXT_BYTES];
+  return delta_status_make(DOES_NOT_FIT, "one node alone needs up to %s, and there are %s: give a smaller --batch or a larger --budget",
+                           delta_size_text(room_bytes, room_text), delta_size_text(most_bytes, most_text));
+}
+
 // Room for any one of the nodes.
 static delta_status_t make_room(profiling_t *profiling) {
   size_t input_bytes = 0, output_bytes = 0, input_count = 0, output_count = 0;
@@ -139,6 +152,7 @@ static delta_status_t make_room(profiling_t *profiling) {
     if (item->node->input_count > input_count) input_count = item->node->input_count;
     if (item->node->output_count > output_count) output_count = item->node->output_count;
   }
+  DELTA_RETURN_IF_ERROR(check_room(profiling, input_bytes > output_bytes ? input_bytes : output_bytes));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, input_count, &profiling->input_addresses));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, output_count, &profiling->output_addresses));
   DELTA_RETURN_IF_ERROR(make_arena(profiling, input_bytes, &profiling->inputs));

@@ -13,6 +13,7 @@ typedef struct delta_profiler_options {
   delta_device_t *device; // Borrowed.
   const char *path;       // the profile's file, not written to; NULL: the cache, which is read, completed, and written
   bool only_read;         // costs that `path` or the cache lacks are estimated and not measured
+  uint64_t limit_bytes;   // a node that needs more is not measured: DOES_NOT_FIT; 0: what the device has free
   delta_log_sink_t log;
   // Told how many of how many measurements are done; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);

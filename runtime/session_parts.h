@@ -56,7 +56,7 @@ DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta
                                                  double learning_rate);
 
 // session_states.c
-// Whether a state has NaN or +infinity.
+// Whether a state has a value that is not finite. In one that is not trained, and may be a mask, -infinity is none.
 DELTA_MUST_USE delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad);
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
 // The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.

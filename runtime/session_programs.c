@@ -179,6 +179,8 @@ static delta_status_t check_numerics(const delta_session_t *session) {
 // All programs that the plan has are made, and so checked, when the session opens.
 delta_status_t delta_session_make_planned(delta_session_t *session) {
   if (session->plan->program_count == 0) return delta_status_make(MALFORMED, "the plan has no program: make a new plan with deltaplan");
+  DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_plan_check_places(session->plan, session->device->alignment_bytes),
+                                              "the plan was edited or damaged: make a new one with deltaplan"));
   for (uint32_t i = 0; i < session->plan->program_count; ++i) {
     const delta_plan_program_t *planned = &session->plan->programs[i];
     delta_live_program_t *program = NULL;

@@ -56,18 +56,19 @@ static bool has_no_label(const delta_session_t *session, const delta_live_progra
   return false;
 }
 
-// The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is.
-static delta_status_t find_bad_source(delta_session_t *session, const delta_live_program_t *program, const char **out_what,
+// The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is. States
+// that the step has `updated` already say nothing of what they were before.
+static delta_status_t find_bad_source(delta_session_t *session, const delta_live_program_t *program, bool updated, const char **out_what,
                                       const char **out_name) {
   const delta_graph_t *graph = program->parts.graph;
   *out_what = "input";
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
     *out_name = tensor->name;
-    if (delta_has_bad_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
+    if (delta_has_infinite_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
   }
   *out_what = "state";
-  for (uint32_t i = 0; i < session->plan->state_count; ++i) {
+  for (uint32_t i = 0; i < session->plan->state_count && !updated; ++i) {
     bool is_bad = false;
     DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, i, &is_bad));
     *out_name = session->plan->states[i].name;
@@ -103,7 +104,7 @@ static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_prog
         (long long)session->build.ignore_index, describe_states(stopped));
   }
   const char *what = NULL, *source = NULL;
-  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, &what, &source));
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0, &what, &source));
   if (source) return not_finite(what, source, stopped);
   delta_run_result_t found = {0};
   const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
@@ -152,8 +153,10 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   }
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
-  if (kind != DELTA_PROGRAM_APPLY && batch->rows < 1)
-    return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give at least one", (long long)batch->rows);
+  if (kind != DELTA_PROGRAM_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
+    return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give from 1 to %lld", (long long)batch->rows,
+                             (long long)DELTA_MOST_ROWS);
+  }
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
   session->evaluated = NULL;

@@ -164,6 +164,12 @@ void delta_session_set_counters(delta_session_t *session, delta_counters_t count
   set_counter(session, DELTA_NAME_DRAW, counters.draw);
 }
 
+// A state that is not trained may be a mask.
+static bool has_bad_value(const delta_plan_state_t *state, const void *data, const delta_shape_t *shape) {
+  return state->kind == DELTA_STATE_FROZEN ? delta_has_bad_value(data, state->dtype, shape)
+                                           : delta_has_infinite_value(data, state->dtype, shape);
+}
+
 // Reads a state that lies below in pieces.
 static delta_status_t is_piece_bad(delta_session_t *session, const delta_plan_state_t *state, void *piece, size_t piece_bytes,
                                    bool *out_bad) {
@@ -173,7 +179,7 @@ static delta_status_t is_piece_bad(delta_session_t *session, const delta_plan_st
     const size_t part_bytes = content_bytes - done < piece_bytes ? content_bytes - done : piece_bytes;
     const delta_shape_t shape = {.rank = 1, .dims = {(int64_t)(part_bytes / element_bytes)}};
     DELTA_RETURN_IF_ERROR(delta_tier_read(session->tier, state->home_offset_bytes + done, piece, part_bytes));
-    *out_bad = delta_has_bad_value(piece, state->dtype, &shape);
+    *out_bad = has_bad_value(state, piece, &shape);
   }
   return DELTA_OK;
 }
@@ -182,7 +188,7 @@ delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t ind
   enum { PIECE_BYTES = 16 * DELTA_HOST_BLOCK_BYTES };
   const delta_plan_state_t *state = &session->plan->states[index];
   if (!state->is_below) {
-    *out_bad = delta_has_bad_value(state_address(session, state), state->dtype, &state->shape);
+    *out_bad = has_bad_value(state, state_address(session, state), &state->shape);
     return DELTA_OK;
   }
   void *piece = NULL;
@@ -210,7 +216,24 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
   return DELTA_OK;
 }
 
+// What training has made of the model must be numbers. What was not trained is written as it was read.
+static delta_status_t check_trained(delta_session_t *session) {
+  for (uint32_t i = 0; i < session->plan->state_count; ++i) {
+    const delta_plan_state_t *state = &session->plan->states[i];
+    bool is_bad = false;
+    if (state->kind == DELTA_STATE_FROZEN || state->kind == DELTA_STATE_COUNTER) continue;
+    DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, i, &is_bad));
+    if (!is_bad) continue;
+    return delta_status_make(NOT_A_NUMBER,
+                             "state '%s' has values that are not finite numbers: the model is not written; lower --lr, clip gradients, or "
+                             "check the data and the weights",
+                             state->name);
+  }
+  return DELTA_OK;
+}
+
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
+  DELTA_RETURN_IF_ERROR(check_trained(session));
   const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);
 }

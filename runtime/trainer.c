@@ -2,6 +2,7 @@
 // shuffle.
 #include "runtime/trainer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -146,6 +147,13 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
   }
   if (!(labels > 0)) delta_log(options->log, DELTA_LOG_WARNING, "no label of the evaluation counts: a mean over no labels is not a number");
   record.loss = loss_sum / labels;
+  if (labels > 0 && !isfinite(record.loss)) {
+    return delta_status_make(
+        NOT_A_NUMBER,
+        "the loss of the evaluation after step %lld is not a finite number; lower --lr, clip gradients, or check the data "
+        "and the weights",
+        (long long)step);
+  }
   if (record.has_accuracy) record.accuracy = correct / labels;
   record.seconds = delta_clock_seconds() - start_seconds;
   trainer->result->last_evaluation = record;

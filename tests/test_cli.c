@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -537,11 +538,14 @@ typedef struct signal_case {
 } signal_case_t;
 
 ParameterizedTestParameters(cli, signal_ends_after_the_step) {
-  static signal_case_t cases[] = {{"INT", 130}, {"TERM", 143}};
+  static signal_case_t cases[] = {{"INT", 130}, {"TERM", 143}, {"HUP", 129}};
   return cr_make_param_array(signal_case_t, cases, sizeof cases / sizeof *cases);
 }
 
 ParameterizedTest(signal_case_t *c, cli, signal_ends_after_the_step, .timeout = 60) {
+  struct sigaction hangup;
+  if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN && c->exit_status == 129)
+    cr_skip_test("the tests run with hangups ignored, and so would the program");
   workplace_t w;
   open_workplace(&w);
   expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
@@ -557,6 +561,38 @@ ParameterizedTest(signal_case_t *c, cli, signal_ends_after_the_step, .timeout = 
   size_t lines = 0;
   delta_json_free(last_metrics(&w, "m.jsonl", "loss", &lines));
   expect_run(&w, "deltaplan t.onnx --batch 2 --loss cross_entropy");
+  delta_test_folder_remove(&w.folder);
+}
+
+// A reader that goes away, a pipe that nobody reads, a file that may not grow.
+Test(cli, lost_outputs_are_errors, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  run_line(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 -o t.onnx | true");
+  cr_expect(file_exists(&w, "t.onnx"), "the model is written although nobody reads the output");
+  const delta_process_result_t *result =
+      run_line(&w, "mkfifo pipe; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 --metrics pipe -o u.onnx");
+  cr_expect_eq(result->exit_status, 1);
+  cr_expect(delta_words_all(result->error, "pipe|nobody reads"), "%s", result->error);
+  result = run_line(&w, "ulimit -f 0; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 -o v.onnx");
+  cr_expect_eq(result->exit_status, 1, "exit %d", result->exit_status);
+  cr_expect_not(file_exists(&w, "v.onnx"));
+  delta_test_folder_remove(&w.folder);
+}
+
+// A loss may be fine in every step and what the last update leaves not: nothing is written then.
+Test(cli, weights_that_are_no_numbers_are_not_written, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss mse --batch 4 --lr 9e5 --momentum 0.9");
+  const delta_process_result_t *result =
+      run_line(&w,
+               "deltarun a.plan --data synthetic:samples=8 --steps 1 --lr 1e6 -o t.onnx; deltarun a.plan --data synthetic:samples=8 "
+               "--steps 100 -o u.onnx");
+  cr_expect_eq(result->exit_status, 1, "exit %d: %s", result->exit_status, result->output);
+  cr_expect(delta_words_all(result->error, "finite"), "%s", result->error);
+  cr_expect_not(file_exists(&w, "u.onnx"));
   delta_test_folder_remove(&w.folder);
 }
 

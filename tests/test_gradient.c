@@ -105,6 +105,35 @@ Test(gradient, ties_of_a_maximum_share) {
   cr_assert(found[0] == 0.5f && found[1] == 0.0f && found[2] == 0.5f && found[3] == 0.0f);
 }
 
+// x * w * w ..., in one expression whose derivative does not fit into one.
+static delta_tensor_id_t long_product(fixture_t *f, delta_tensor_id_t x, delta_tensor_id_t w, int factors) {
+  const delta_tensor_id_t inputs[2] = {x, w};
+  delta_expr_builder_t b;
+  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT32);
+  uint16_t product = delta_expr_input(&b, 0);
+  const uint16_t factor = delta_expr_input(&b, 1);
+  for (int i = 0; i < factors; ++i) product = delta_expr_binary(&b, DELTA_EXPR_MUL, product, factor);
+  delta_expr_output(&b, product);
+  cr_assert_not(b.overflow);
+  return delta_emit_expr(&f->emit, &b, DELTA_DTYPE_FLOAT32, inputs, 2);
+}
+
+// One parameter in a chain of such nodes: each node's gradient is that of the node alone. What flows through the nodes before it is counted
+// by their own gradients, and is not walked again for every node.
+Test(gradient, long_expressions_in_a_chain_count_each_use_once) {
+  enum { NODES = 200, FACTORS = 60 };
+  fixture_t f;
+  start(&f);
+  const delta_tensor_id_t w = input(&f, "w", (delta_shape_t){.rank = 1, .dims = {4}});
+  delta_tensor_id_t y = w;
+  for (int i = 0; i < NODES; ++i) y = long_product(&f, y, w, FACTORS);
+  float found[4];
+  gradient_of_four(&f, y, w, (const float[4]){1.0f, 1.0f, 0.0f, -1.0f}, found);
+  const float degree = NODES * FACTORS + 1;
+  cr_assert(found[0] == degree && found[1] == degree && found[2] == 0.0f && found[3] == degree, "%g %g %g %g", (double)found[0],
+            (double)found[1], (double)found[2], (double)found[3]);
+}
+
 // Which of the forward node's tensors the backward nodes read.
 static bool backward_reads(const delta_graph_t *graph, delta_tensor_id_t id) {
   for (size_t n = 0; n < graph->nodes.count; ++n) {

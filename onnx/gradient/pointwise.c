@@ -205,6 +205,7 @@ static delta_tensor_id_t unfold_instr(const derivation_t *self, uint16_t i, cons
 // The way out for expressions whose derivative is too long: the forward expression again, an instruction a node, and the gradient of that.
 static delta_status_t derive_unfolded(const derivation_t *self, uint32_t input) {
   const delta_gradient_args_t *args = self->args;
+  const delta_graph_mark_t before = delta_graph_mark(args->emit->graph);
   delta_tensor_id_t values[DELTA_EXPR_MAX_INSTRS], ys[DELTA_EXPR_MAX_OUTPUTS], seeds[DELTA_EXPR_MAX_OUTPUTS];
   for (uint16_t i = 0; i < self->expr->instr_count; ++i) values[i] = unfold_instr(self, i, values);
   uint32_t count = 0;
@@ -216,7 +217,7 @@ static delta_status_t derive_unfolded(const derivation_t *self, uint32_t input) 
     seeds[count++] = args->output_gradients[k];
   }
   const delta_tensor_id_t x = args->node->inputs[input];
-  return delta_autodiff_outputs(args->emit, ys, seeds, count, &x, 1, args->levers, &args->input_gradients[input]);
+  return delta_autodiff_since(args->emit, before, ys, seeds, count, &x, 1, args->levers, &args->input_gradients[input]);
 }
 
 static uint32_t broadcast_axes(const delta_shape_t *from, const delta_shape_t *to) {

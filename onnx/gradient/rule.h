@@ -20,4 +20,16 @@ static inline bool delta_rule_wants(const delta_gradient_args_t *args, uint32_t 
   return k < args->node->input_count && args->wanted[k];
 }
 
+// A moment in the growth of a graph.
+typedef struct delta_graph_mark {
+  size_t node_count, tensor_count;
+} delta_graph_mark_t;
+delta_graph_mark_t delta_graph_mark(const delta_graph_t *graph);
+
+// As delta_autodiff_outputs, through the nodes added since
+// `first`: the work is that of these nodes, however many there are before.
+DELTA_MUST_USE delta_status_t delta_autodiff_since(delta_emit_t *emit, delta_graph_mark_t first, const delta_tensor_id_t *ys,
+                                                   const delta_tensor_id_t *seeds, size_t y_count, const delta_tensor_id_t *xs,
+                                                   size_t x_count, uint32_t levers, delta_tensor_id_t *out_gradients);
+
 #endif // DELTA_ONNX_GRADIENT_RULE_H_

@@ -16,6 +16,10 @@ typedef enum delta_batchnorm_mode {
 #undef DELTA_BATCHNORM_ENUM
 } delta_batchnorm_mode_t;
 
+// The largest batch and the largest size a named dimension can be given: far above what any machine holds, and small enough for products of a few of
+// them with a type's size.
+#define DELTA_MOST_ROWS INT64_C(1000000000)
+
 typedef struct delta_dim_binding {
   const char *symbol;
   int64_t size;

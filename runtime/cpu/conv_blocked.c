@@ -69,17 +69,18 @@ static delta_status_t make_reorder(delta_conv_operand_t *operand, const delta_on
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t description = NULL;
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_create(&attributes)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_primitive_attr_create(&attributes)), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
-  DELTA_GOTO_IF_ERROR(
-      status, DELTA_ONEDNN(dnnl_reorder_primitive_desc_create(&description, from, primitive->engine, to, primitive->engine, attributes)),
-      cleanup);
+  DELTA_GOTO_IF_ERROR(status,
+                      DELTA_ONEDNN(delta_onednn_call_reorder_primitive_desc_create(&description, from, primitive->engine, to,
+                                                                                   primitive->engine, attributes)),
+                      cleanup);
   const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
   if (scratchpad && dnnl_memory_desc_get_size(scratchpad) > 0) {
     status = delta_status_make(UNSUPPORTED, "oneDNN's conversion of a layout needs a scratchpad");
     goto cleanup;
   }
-  status = DELTA_ONEDNN(dnnl_primitive_create(&operand->reorder, description));
+  status = DELTA_ONEDNN(delta_onednn_call_primitive_create(&operand->reorder, description));
 cleanup:
   if (description) dnnl_primitive_desc_destroy(description);
   if (attributes) dnnl_primitive_attr_destroy(attributes);
@@ -102,7 +103,7 @@ static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_
     state->sum_count = (int64_t)(dnnl_memory_desc_get_size(wanted) / sizeof(float));
     state->sum_offset = reserve(kernel, dnnl_memory_desc_get_size(wanted));
   }
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_create(&operand->plain, plain, state->primitive.engine, DNNL_MEMORY_NONE)));
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_create(&operand->plain, plain, state->primitive.engine, DNNL_MEMORY_NONE)));
   return make_reorder(operand, &state->primitive, is_result ? wanted : plain, is_result ? plain : wanted);
 }
 
@@ -153,12 +154,12 @@ void delta_cpu_conv_blocked_release(delta_kernel_t *kernel) {
 // Converts one operand to or from its place in the workspace (or another place there).
 static delta_status_t convert(const delta_conv_blocked_t *state, int role, void *plain, void *blocked, bool to_blocked) {
   const delta_conv_operand_t *operand = &state->operands[role];
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(operand->plain, plain)));
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_memory_set_data_handle(operand->blocked, blocked)));
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(operand->plain, plain)));
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(operand->blocked, blocked)));
   const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, to_blocked ? operand->plain : operand->blocked},
                                   {DNNL_ARG_TO, to_blocked ? operand->blocked : operand->plain}};
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_primitive_execute(operand->reorder, state->primitive.stream, 2, args)));
-  return DELTA_ONEDNN(dnnl_stream_wait(state->primitive.stream));
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_primitive_execute(operand->reorder, state->primitive.stream, 2, args)));
+  return DELTA_ONEDNN(delta_onednn_call_stream_wait(state->primitive.stream));
 }
 
 typedef struct delta_conv_sum {

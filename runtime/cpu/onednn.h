@@ -10,6 +10,11 @@
 
 enum { DELTA_ONEDNN_MAX_ARGS = 5 };
 
+// oneDNN's calls that may throw, as functions that return dnnl_out_of_memory instead.
+#define DELTA_ONEDNN_CALL(name, parameters, arguments) dnnl_status_t delta_onednn_call_##name parameters;
+#include "runtime/cpu/onednn_calls.inc"
+#undef DELTA_ONEDNN_CALL
+
 // A primitive with its memory objects; stored as a kernel's state.
 typedef struct delta_onednn_primitive {
   dnnl_engine_t engine;                        // Owned.
@@ -50,7 +55,7 @@ DELTA_MUST_USE delta_status_t delta_onednn_execute_primitive(const delta_onednn_
 // Row of the kernel table.
 void delta_onednn_release(delta_kernel_t *kernel);
 
-// A dense float32 layout of `rank` dimensions, or one with given strides.
+// A dense float32 layout of `rank` dimensions, or one with given strides. UNSUPPORTED above INT32_MAX elements, here and below: oneDNN counts with int.
 DELTA_MUST_USE delta_status_t delta_onednn_dense(const int64_t *dims, int32_t rank, dnnl_memory_desc_t *out_layout);
 DELTA_MUST_USE delta_status_t delta_onednn_strided(const int64_t *dims, const int64_t *strides, int32_t rank,
                                                    dnnl_memory_desc_t *out_layout);
