@@ -239,7 +239,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(train),
-     .help = "Only these train; wins over --freeze."},
+     .help = "Initializers that train; with it no others do, and what it matches trains even when --freeze matches too."},
 };
 #undef LATER
 #undef AT
@@ -319,6 +319,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   delta_plan_options_init(&options);
   options.model_path = model_path;
   options.external_data = settings->external_data;
+  options.output_path = settings->output;
   options.device = device_choices[settings->device];
   options.policy = settings->policy;
   options.budget = settings->budget;

@@ -1,10 +1,11 @@
 // deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is runtime/trainer.
-#include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <delta/delta.h>
 
@@ -298,12 +299,37 @@ static void report_end(const delta_run_settings_t *settings, const delta_trainer
   if (settings->output) printf("wrote %s\n", settings->output);
 }
 
-// Whether the trained model can be written, before the work rather than after it.
-static delta_status_t probe_output(const char *path, delta_allocator_t allocator) {
-  delta_file_writer_t writer = {.descriptor = -1};
-  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
-  delta_file_writer_close(&writer);
-  return DELTA_OK;
+// Whether a data SPEC names the file at `path`.
+static bool names_file(const char *spec, const char *path) {
+  char name[PATH_MAX];
+  while (spec && *spec) {
+    const size_t length = strcspn(spec, ",:=");
+    if (length < sizeof name) {
+      memcpy(name, spec, length);
+      name[length] = '\0';
+      if (access(name, F_OK) == 0 && delta_file_is_same(name, path)) return true;
+    }
+    spec += length + (spec[length] != '\0');
+  }
+  return false;
+}
+
+// Nothing that is read is written over.
+static delta_status_t check_output(const delta_run_settings_t *settings, const delta_session_t *session, const char *option,
+                                   const char *path) {
+  if (!path) return DELTA_OK;
+  if (names_file(settings->data, path) || names_file(settings->evaluation, path))
+    return delta_status_make(INVALID_ARGUMENT, "%s '%s': it is one of the data files; give another path", option, path);
+  return delta_status_annotate(delta_session_check_output(session, path), "%s", option);
+}
+
+// Whether all outputs can be written, before the work rather than after it.
+static delta_status_t check_outputs(const delta_run_settings_t *settings, const delta_session_t *session, delta_allocator_t allocator) {
+  if (settings->output && settings->metrics && delta_file_is_same(settings->output, settings->metrics))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --metrics are both '%s': give two paths", settings->output);
+  DELTA_RETURN_IF_ERROR(check_output(settings, session, "-o", settings->output));
+  DELTA_RETURN_IF_ERROR(check_output(settings, session, "--metrics", settings->metrics));
+  return settings->output ? delta_file_probe(settings->output, allocator) : DELTA_OK;
 }
 
 static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
@@ -314,8 +340,8 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   delta_trainer_result_t result = {0};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
-  if (settings->output) DELTA_GOTO_IF_ERROR(status, probe_output(settings->output, allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, check_outputs(settings, session, allocator), cleanup);
   output.budget_bytes = delta_session_budget(session);
   if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, false, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;

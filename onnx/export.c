@@ -352,6 +352,7 @@ delta_status_t delta_model_export(const delta_model_t *model, const delta_export
   delta_wire_source_t source = {0};
   exporter_t exporter = {.model = model, .options = options, .source = &source};
   delta_status_t status = DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_model_check_output(model, options->path));
   DELTA_RETURN_IF_ERROR(delta_file_open(model->path, model->allocator, &file));
   delta_edits_init(&exporter.edits, model->allocator, &source);
   DELTA_GOTO_IF_ERROR(status, delta_wire_source_init(&source, &file, model->allocator), cleanup);

@@ -30,7 +30,7 @@ static delta_frozen_reason_t fixed_reason(const delta_graph_t *graph, const delt
 static delta_frozen_reason_t named_reason(const delta_build_options_t *options, const char *name) {
   if (matches_any(options->train, options->train_count, name)) return DELTA_FROZEN_REASON_COUNT;
   if (matches_any(options->freeze, options->freeze_count, name)) return DELTA_FROZEN_FROZEN_BY_NAME;
-  return options->train_count > 0 && options->freeze_count == 0 ? DELTA_FROZEN_NOT_NAMED : DELTA_FROZEN_REASON_COUNT;
+  return options->train_count > 0 ? DELTA_FROZEN_NOT_NAMED : DELTA_FROZEN_REASON_COUNT;
 }
 
 // A glob must match something; one that matches only what cannot train anyway is worth a note.

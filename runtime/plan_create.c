@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
@@ -31,6 +32,10 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
+  if (options->output_path) {
+    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, options->output_path));
+    DELTA_RETURN_IF_ERROR(delta_file_probe(options->output_path, maker->allocator));
+  }
   return delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device);
 }
 

@@ -139,6 +139,12 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
   if (!accumulates && (kind == DELTA_PROGRAM_ACCUMULATE || kind == DELTA_PROGRAM_APPLY)) {
     return delta_status_make(INVALID_ARGUMENT, "the plan does not accumulate gradients: make it with --accumulate N");
   }
+  if (accumulates && kind == DELTA_PROGRAM_TRAIN) {
+    return delta_status_make(INVALID_ARGUMENT,
+                             "the plan accumulates gradients over %lld micro-batches: run ACCUMULATE for each and then APPLY in place of "
+                             "TRAIN, or make the plan without --accumulate",
+                             (long long)session->plan->accumulate);
+  }
   return make_program(session, kind, rows, NULL, out_program);
 }
 

@@ -1,6 +1,7 @@
 // States and outputs of a session: first values, reading, writing, export.
 #include <string.h>
 
+#include "base/file.h"
 #include "onnx/export.h"
 #include "runtime/session_parts.h"
 
@@ -204,7 +205,14 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
   return DELTA_OK;
 }
 
+delta_status_t delta_session_check_output(const delta_session_t *session, const char *path) {
+  if (session->options.plan_path && delta_file_is_same(path, session->options.plan_path))
+    return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it is the plan; give another path", path);
+  return delta_model_check_output(session->model, path);
+}
+
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
+  DELTA_RETURN_IF_ERROR(delta_session_check_output(session, path));
   const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);
 }

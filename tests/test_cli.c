@@ -423,6 +423,34 @@ Test(cli, json_has_every_name, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
+// --- outputs
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+// No output takes the place of what is read, or of another output.
+Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
+#define DATA "deltarun a.plan --data x=x.npy,label=y.npy --steps 1 "
+  static const line_case_t cases[] = {
+      {"deltaplan model.onnx -o model.onnx --loss mse --batch 2", "model.onnx|another path"},
+      {"deltaplan model.onnx -o ./link.onnx --loss mse --batch 2", "link.onnx|another path"},
+      {DATA "-o model.onnx", "-o|model.onnx|another path"},
+      {DATA "-o ../$(basename $PWD)/a.plan", "-o|a.plan|plan|another path"},
+      {DATA "-o hard.onnx", "-o|hard.onnx|another path"},
+      {DATA "--metrics a.plan", "--metrics|a.plan|plan|another path"},
+      {DATA "--metrics link.onnx", "--metrics|link.onnx|another path"},
+      {DATA "--metrics y.npy", "--metrics|y.npy|data"},
+      {DATA "-o x.npy", "-o|x.npy|data"},
+      {DATA "-o t.onnx --metrics ./t.onnx", "-o|--metrics|t.onnx"},
+  };
+#undef DATA
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
+                 "cp -r . ../copy; mv ../copy .");
+  EXPECT_FAILURES(&w, 1, cases);
+  expect_run(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
+  delta_test_folder_remove(&w.folder);
+}
+
 // --- a whole training
 // ----------------------------------------------------------------------------------------------------------------------------
 
@@ -493,6 +521,21 @@ ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout =
   delta_json_free(step);
   delta_json_free(trained);
   delta_json_free(evaluated);
+  delta_test_folder_remove(&w.folder);
+}
+
+// Micro-batches per update are in the plan file: 22 samples in batches of 4 are six micro-batches, so two updates of an epoch.
+Test(cli, accumulation_is_in_the_plan_file, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --accumulate 4");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 3 --metrics m.jsonl");
+  size_t lines = 0;
+  delta_json_document_t *step = last_metrics(&w, "m.jsonl", "learning_rate", &lines);
+  cr_expect_eq(lines, 3 * 2);
+  cr_expect_eq(json_number(step, "step"), 6);
+  cr_expect_eq(json_number(step, "epoch"), 3);
+  delta_json_free(step);
   delta_test_folder_remove(&w.folder);
 }
 

@@ -362,22 +362,25 @@ Test(export, external_data) {
   delta_test_folder_remove(&folder);
 }
 
-// A model may replace itself, again and again.
-Test(export, replaces_itself) {
+// A model is never written over what it is read from, whatever the file is called.
+Test(export, refuses_the_files_of_the_loaded_model) {
+  static const char *const names[] = {"model.onnx", "./model.onnx", "link.onnx", "first.bin", "hard.bin"};
   delta_test_folder_t folder;
+  char from[DELTA_TEST_PATH_BYTES], to[DELTA_TEST_PATH_BYTES];
   delta_test_folder_make(&folder);
   write_external_model(&folder);
-  for (int round = 1; round <= 3; ++round) {
-    delta_model_t *model = load(&folder, "model.onnx");
-    expect_ok(export_as(&folder, model, "model.onnx", true, "abcd"), "export");
-    delta_model_free(model);
-    model = load(&folder, "model.onnx");
-    expect_values(model, "a", 10 * round, 10 * round + 1);
-    expect_values(model, "b", 10 * round + 2, 10 * round + 3);
-    expect_values(model, "c", 10 * round + 3, 10 * round + 4);
-    expect_values(model, "d", 10 * round + 4, 10 * round + 5);
-    delta_model_free(model);
+  cr_assert_eq(symlink("model.onnx", delta_test_folder_path(&folder, "link.onnx", to)), 0);
+  cr_assert_eq(link(delta_test_folder_path(&folder, "second.bin", from), delta_test_folder_path(&folder, "hard.bin", to)), 0);
+  delta_model_t *model = load(&folder, "model.onnx");
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    delta_status_t status = export_as(&folder, model, names[i], true, "abcd");
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT, "%s: %s", names[i], delta_status_message(status));
+    cr_expect(strstr(delta_status_message(status), names[i]) && strstr(delta_status_message(status), "another path"), "%s",
+              delta_status_message(status));
+    delta_status_free(status);
   }
+  expect_values(model, "a", 0, 1);
+  delta_model_free(model);
   delta_test_folder_remove(&folder);
 }
 

@@ -278,6 +278,37 @@ Test(session, evaluation_counts_correct_labels) {
   delta_test_training_close(&training);
 }
 
+// --- plans from files
+// ------------------------------------------------------------------------------------------------------------------------------
+
+// A plan that comes from a file has the numbers of the one that was written, and accumulates as that does.
+Test(session, loaded_plan_is_the_saved_one) {
+  delta_test_training_t training;
+  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  options.accumulate = 4;
+  options.learning_rate = 0.25;
+  delta_test_training_open(&training, delta_test_mlp, &options);
+  char path[DELTA_TEST_PATH_BYTES];
+  delta_test_folder_path(&training.folder, "saved.plan", path);
+  delta_test_expect_ok(delta_plan_save(training.plan, path), "save");
+  delta_plan_t *loaded = NULL;
+  delta_test_expect_ok(delta_plan_load(path, delta_allocator_system(), &loaded), "load");
+  delta_plan_summary_t saved = {.struct_size = sizeof saved}, read = saved;
+  delta_test_expect_ok(delta_plan_summarize(training.plan, &saved), "summary");
+  delta_test_expect_ok(delta_plan_summarize(loaded, &read), "summary");
+  cr_expect_gt(read.nodes, 0);
+  cr_expect_gt(read.trainable_parameters, 0);
+  cr_expect_eq(read.nodes, saved.nodes);
+  cr_expect_eq(read.trainable_parameters, saved.trainable_parameters);
+  cr_expect_eq(read.trainable_tensors, saved.trainable_tensors);
+  cr_expect_eq(read.batch, saved.batch);
+  cr_expect_eq(read.arena_bytes, saved.arena_bytes);
+  cr_expect_eq(read.accumulate, 4);
+  cr_expect_eq(read.learning_rate, 0.25);
+  delta_plan_free(loaded);
+  delta_test_training_close(&training);
+}
+
 // --- dropout
 // ---------------------------------------------------------------------------------------------------------------------------------
 

@@ -119,6 +119,8 @@ Test(session_errors, micro_batch_without_labels_is_fine) {
   delta_test_values_t sums = delta_test_read_states(training.session, "accumulator");
   for (size_t i = 0; i < sums.count; ++i) cr_expect_eq(sums.items[i], 0);
   free(sums.items);
+  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL),
+                           DELTA_STATUS_INVALID_ARGUMENT, "accumulates|2 micro-batches|ACCUMULATE|APPLY|--accumulate");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }

@@ -47,7 +47,8 @@ typedef struct delta_plan_options {
   size_t train_count;
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
-  int32_t threads; // 0: as many as the process may use
+  int32_t threads;         // 0: as many as the process may use
+  const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
   delta_log_sink_t log;
 } delta_plan_options_t;
 
@@ -70,10 +71,12 @@ struct delta_plan_summary {
   size_t struct_size; // set by the caller
   const char *policy; // borrowed from the plan; NULL when there is none
   char numerics_id[17];
-  uint64_t nodes; // of the train program's graph
+  uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;
   int64_t trainable_parameters;
   uint32_t trainable_tensors;
+  double learning_rate; // the rate a run begins with unless it is told another
+  int64_t accumulate;   // micro-batches per update
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;

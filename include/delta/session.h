@@ -15,7 +15,7 @@ typedef struct delta_session delta_session_t;
 
 // What one run executes.
 typedef enum delta_run_program {
-  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update
+  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update; not of a plan that accumulates
   DELTA_PROGRAM_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
   DELTA_PROGRAM_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
   DELTA_PROGRAM_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
@@ -116,7 +116,10 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *ses
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
                                                                   size_t capacity_bytes, size_t *out_size_bytes);
 
-// Writes the trained model: for inference, or in the form it was given.
+// Whether `path` may be written while the session lives: INVALID_ARGUMENT names the plan, the model or the file of its weights that it is.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_check_output(const delta_session_t *session, const char *path);
+
+// Writes the trained model: for inference, or in the form it was given. The path must be another than those of delta_session_check_output.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training);
 
 #ifdef __cplusplus
