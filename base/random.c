@@ -38,3 +38,14 @@ uint32_t delta_random_word(uint64_t key, uint64_t index) {
   delta_philox4x32(key, index / 4, 0, words);
   return words[index % 4];
 }
+
+uint64_t delta_random_next(delta_random_sequence_t *sequence) {
+  uint64_t z = (sequence->state += UINT64_C(0x9E3779B97F4A7C15));
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return z ^ (z >> 31);
+}
+
+uint32_t delta_random_below(delta_random_sequence_t *sequence, uint32_t limit) {
+  return (uint32_t)(((delta_random_next(sequence) >> 32) * limit) >> 32);
+}

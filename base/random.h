@@ -17,4 +17,15 @@ float delta_random_uniform(uint32_t word);
 // The word for element `index` of a stream: word index % 4 of counter index / 4.
 uint32_t delta_random_word(uint64_t key, uint64_t index);
 
+// A sequence for searches, where what was drawn before decides what is drawn next (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom
+// number generators", 2014). Any state is a good seed.
+typedef struct delta_random_sequence {
+  uint64_t state;
+} delta_random_sequence_t;
+
+uint64_t delta_random_next(delta_random_sequence_t *sequence);
+
+// Uniform in [0, limit); 0 when the limit is 0. The bias, below limit / 2^32, does not matter to a search.
+uint32_t delta_random_below(delta_random_sequence_t *sequence, uint32_t limit);
+
 #endif // DELTA_BASE_RANDOM_H_

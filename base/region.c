@@ -44,6 +44,14 @@ static delta_status_t region_grow(delta_region_t *region, size_t size_bytes) {
   return DELTA_OK;
 }
 
+delta_status_t delta_region_reset(delta_region_t *region) {
+  region->used_bytes = 0;
+  if (!region->blocks || !region->blocks->next) return DELTA_OK;
+  const size_t total_bytes = region->total_bytes;
+  delta_region_deinit(region);
+  return region_grow(region, total_bytes);
+}
+
 delta_status_t delta_region_allocate(delta_region_t *region, size_t count, size_t element_bytes, void **out_pointer) {
   size_t size_bytes, aligned_bytes;
   if (!delta_size_mul(count, element_bytes, &size_bytes) ||

@@ -16,6 +16,8 @@ typedef struct delta_region {
 
 void delta_region_init(delta_region_t *region, delta_allocator_t allocator);
 void delta_region_deinit(delta_region_t *region); // Safe on a zeroed struct.
+// Forgets everything that was allocated and keeps the memory, as one block: work that is repeated allocates only the first times.
+DELTA_MUST_USE delta_status_t delta_region_reset(delta_region_t *region);
 
 // Zeroed memory of count * element_bytes, aligned to 16 bytes, valid until deinit. A zero product gives a non-NULL pointer.
 DELTA_MUST_USE delta_status_t delta_region_allocate(delta_region_t *region, size_t count, size_t element_bytes, void **out_pointer);

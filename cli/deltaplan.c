@@ -17,7 +17,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *loss, *external_data;
+  const char *output, *budget, *policy, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm; // indices of their choices
@@ -53,7 +53,12 @@ static const delta_option_t option_rows[] = {
     LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
     LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
     LATER("OUTPUT", "--dump-problem", TEXT, "FILE.json", unavailable, "What the planner was asked."),
-    LATER("OUTPUT", "--save-profile", TEXT, "FILE.json", unavailable, "The device's measured costs."),
+    {.section = "OUTPUT",
+     .name = "--save-profile",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(save_profile),
+     .help = "Writes the device's measured costs to a file, for --profile."},
     {.section = "MEMORY",
      .name = "--budget",
      .kind = DELTA_OPTION_SIZE_TEXT,
@@ -87,6 +92,20 @@ static const delta_option_t option_rows[] = {
      .offset = AT(device),
      .choices = device_choices,
      .help = "The device to plan for; this version has the CPU alone."},
+    {.section = "DEVICE",
+     .name = "--profile",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "measure|estimate|FILE.json",
+     .offset = AT(profile),
+     .help = "What kernels take. measure (the default) runs each once and keeps the times below $XDG_CACHE_HOME/delta; estimate measures "
+             "nothing; a file is one that --save-profile wrote on such a machine. An equal profile gives an equal plan."},
+    {.section = "DEVICE",
+     .name = "--layout",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "auto|NAME",
+     .offset = AT(layout),
+     .help = "How tensors of convolutions lie. auto (the default) takes for each region what is fastest by the profile; for experiments "
+             "one for all: plain, channels_last, blocked_8, blocked_16."},
     {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices and ends."},
     {.section = "DEVICE",
      .name = "--threads",
@@ -346,6 +365,9 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.batchnorm = batchnorm_choices[settings->batchnorm];
   options.batchnorm_unbiased = settings->batchnorm_unbiased;
   options.threads = (int32_t)settings->threads;
+  options.profile = settings->profile;
+  options.save_profile = settings->save_profile;
+  options.layout = settings->layout;
   options.log = log;
   return options;
 }
@@ -355,6 +377,8 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
       .policy = options.policy,
+      .profile = options.profile,
+      .layout = options.layout,
       .class_axis = options.class_axis,
       .ignore_index = options.ignore_index,
       .accumulate = options.accumulate,

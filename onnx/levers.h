@@ -13,6 +13,7 @@
   X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")      \
   X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")      \
   X(INPLACE, "inplace", "outputs take the bytes of inputs that die")                               \
+  X(LAYOUT, "layout", "tensors of convolutions lie in the order that is fastest")                  \
   X(EARLY_UPDATE, "early-update", "weights update as soon as their gradient is final")
 
 typedef enum delta_lever {

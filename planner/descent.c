@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_LEAST_LAYOUTS = 6, MOST_STOP_LAYOUTS = 4 };
+enum { MOST_LEAST_LAYOUTS = 3, MOST_STOP_LAYOUTS = 3 };
 
 delta_status_t delta_finish_schedule(const delta_problem_t *problem, delta_wait_rule_t rule, delta_allocator_t allocator,
                                      delta_schedule_t *schedule) {

@@ -5,6 +5,8 @@
 #include "planner/expansion.h"
 #include "planner/live.h"
 
+#include <string.h>
+
 static const char *const action_names[] = {
 #define DELTA_ACTION_NAME(id, name) [DELTA_ACTION_##id] = name,
     DELTA_ACTIONS(DELTA_ACTION_NAME)
@@ -38,31 +40,43 @@ static delta_status_t check_order(const delta_expansion_t *expansion) {
   return valid ? DELTA_OK : delta_status_make(INVALID_ARGUMENT, "the order is not one of the problem's %u steps", step_count);
 }
 
-static delta_status_t index_tensors(delta_expansion_t *expansion) {
+// What the decisions do not change.
+static void index_tensors(delta_expansion_t *expansion) {
   const delta_problem_t *problem = expansion->problem;
-  const delta_decisions_t *decisions = expansion->decisions;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, problem->tensor_count, &expansion->residences));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, problem->tensor_count, &expansion->is_overwritten));
-  size_t next = 0;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    while (next < decisions->count && decisions->items[next].tensor < t) ++next;
     const delta_problem_tensor_t *tensor = &problem->tensors[t];
-    expansion->residences[t] = (delta_residence_t){
+    expansion->at_start[t] = (delta_residence_t){
         .buffer = DELTA_PROBLEM_NONE,
         .producer = DELTA_PROBLEM_NONE,
-        .decision = (uint32_t)next,
         .is_on_host = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_BELOW),
         .host_offset_bytes = tensor->home_offset_bytes,
     };
   }
   for (uint32_t s = 0; s < problem->step_count; ++s) {
     const delta_problem_step_t *step = &problem->steps[s];
-    for (uint32_t k = 0; k < step->input_count; ++k) ++expansion->residences[step->inputs[k]].all_uses;
+    for (uint32_t k = 0; k < step->input_count; ++k) ++expansion->at_start[step->inputs[k]].all_uses;
     for (uint32_t k = 0; k < step->output_count; ++k) {
-      delta_residence_t *residence = &expansion->residences[step->outputs[k]];
+      delta_residence_t *residence = &expansion->at_start[step->outputs[k]];
       residence->producer = s;
       residence->has_tail = (step->flags & DELTA_STEP_PURE) && !(problem->tensors[step->outputs[k]].flags & DELTA_TENSOR_OUTPUT);
     }
+  }
+}
+
+// Puts everything back to before the first step.
+static delta_status_t start(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
+  const uint32_t tensor_count = expansion->problem->tensor_count;
+  const delta_region_t region = expansion->schedule->region;
+  *expansion->schedule = (delta_schedule_t){.region = region, .host_bytes = expansion->problem->home_bytes};
+  DELTA_RETURN_IF_ERROR(delta_region_reset(&expansion->schedule->region));
+  expansion->decisions = decisions;
+  expansion->steps.count = expansion->buffers.count = expansion->visitors.count = expansion->pending.count = 0;
+  memcpy(expansion->residences, expansion->at_start, tensor_count * sizeof *expansion->residences);
+  memset(expansion->is_overwritten, 0, tensor_count * sizeof *expansion->is_overwritten);
+  size_t next = 0;
+  for (uint32_t t = 0; t < tensor_count; ++t) {
+    while (next < decisions->count && decisions->items[next].tensor < t) ++next;
+    expansion->residences[t].decision = (uint32_t)next;
   }
   return DELTA_OK;
 }
@@ -97,8 +111,7 @@ static delta_status_t begin_inputs(delta_expansion_t *expansion) {
   const delta_problem_t *problem = expansion->problem;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     if (!(problem->tensors[t].flags & DELTA_TENSOR_INPUT)) continue;
-    DELTA_RETURN_IF_ERROR(
-        delta_expansion_add_buffer(expansion, t, problem->tensors[t].size_bytes, &expansion->residences[t].buffer));
+    DELTA_RETURN_IF_ERROR(delta_expansion_add_buffer(expansion, t, problem->tensors[t].size_bytes, &expansion->residences[t].buffer));
   }
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     if (problem->tensors[t].flags & DELTA_TENSOR_INPUT) DELTA_RETURN_IF_ERROR(begin_tensor(expansion, t));
@@ -150,44 +163,77 @@ static delta_status_t keep_outputs(delta_expansion_t *expansion) {
   return DELTA_OK;
 }
 
-static delta_status_t expand_all(delta_expansion_t *expansion) {
+delta_status_t delta_expansion_make(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
   delta_schedule_t *schedule = expansion->schedule;
-  schedule->host_bytes = expansion->problem->home_bytes;
-  DELTA_RETURN_IF_ERROR(index_tensors(expansion));
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->steps, expansion->problem->step_count));
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->buffers, expansion->problem->tensor_count));
+  DELTA_RETURN_IF_ERROR(check_decisions(expansion->problem, decisions));
+  DELTA_RETURN_IF_ERROR(start(expansion, decisions));
   DELTA_RETURN_IF_ERROR(begin_inputs(expansion));
   for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_step(expansion, expansion->order->steps[p]));
   DELTA_RETURN_IF_ERROR(keep_outputs(expansion));
   DELTA_RETURN_IF_ERROR(delta_expansion_choose_inplace(expansion));
+  schedule->steps = expansion->steps.items;
   schedule->step_count = (uint32_t)expansion->steps.count;
+  schedule->buffers = expansion->buffers.items;
   schedule->buffer_count = (uint32_t)expansion->buffers.count;
-  DELTA_RETURN_IF_ERROR(delta_region_copy(&schedule->region, expansion->steps.items, expansion->steps.count,
-                                          sizeof *expansion->steps.items, (void **)&schedule->steps));
+  return DELTA_OK;
+}
+
+static delta_status_t allocate_tables(delta_expansion_t *expansion) {
+  const uint32_t tensor_count = expansion->problem->tensor_count;
+  DELTA_RETURN_IF_ERROR(delta_schedule_create(expansion->allocator, &expansion->schedule));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->at_start));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->residences));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->tables, tensor_count, &expansion->is_overwritten));
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->steps, expansion->problem->step_count));
+  return delta_array_reserve(expansion->allocator, &expansion->buffers, tensor_count);
+}
+
+delta_status_t delta_expansion_init(delta_expansion_t *expansion, const delta_problem_t *problem, const delta_order_t *order,
+                                    delta_allocator_t allocator) {
+  *expansion = (delta_expansion_t){.problem = problem, .order = order, .allocator = allocator};
+  delta_region_init(&expansion->tables, allocator);
+  delta_status_t status = check_order(expansion);
+  if (!status) status = allocate_tables(expansion);
+  if (!status) {
+    index_tensors(expansion);
+  } else {
+    delta_expansion_deinit(expansion);
+  }
+  return status;
+}
+
+void delta_expansion_deinit(delta_expansion_t *expansion) {
+  if (!expansion->problem) return;
+  delta_array_deinit(expansion->allocator, &expansion->steps);
+  delta_array_deinit(expansion->allocator, &expansion->buffers);
+  delta_array_deinit(expansion->allocator, &expansion->visitors);
+  delta_array_deinit(expansion->allocator, &expansion->pending);
+  delta_array_deinit(expansion->allocator, &expansion->is_taken);
+  delta_schedule_free(expansion->schedule);
+  delta_region_deinit(&expansion->tables);
+  *expansion = (delta_expansion_t){0};
+}
+
+// Moves the schedule out, with steps and buffers of its own.
+static delta_status_t take_schedule(delta_expansion_t *expansion, delta_schedule_t **out_schedule) {
+  delta_schedule_t *schedule = expansion->schedule;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&schedule->region, expansion->steps.items, expansion->steps.count, sizeof *expansion->steps.items,
+                                          (void **)&schedule->steps));
   DELTA_RETURN_IF_ERROR(delta_region_copy(&schedule->region, expansion->buffers.items, expansion->buffers.count,
                                           sizeof *expansion->buffers.items, (void **)&schedule->buffers));
-  return delta_live_measure_peak(schedule, expansion->allocator);
+  DELTA_RETURN_IF_ERROR(delta_live_measure_peak(schedule, expansion->allocator));
+  *out_schedule = schedule;
+  expansion->schedule = NULL;
+  return DELTA_OK;
 }
 
 delta_status_t delta_expand(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
                             delta_allocator_t allocator, delta_schedule_t **out_schedule) {
   static const delta_decisions_t all_kept = {0};
-  delta_expansion_t expansion = {
-      .problem = problem, .order = order, .decisions = decisions ? decisions : &all_kept, .allocator = allocator};
-  DELTA_RETURN_IF_ERROR(check_decisions(problem, expansion.decisions));
-  DELTA_RETURN_IF_ERROR(check_order(&expansion));
-  DELTA_RETURN_IF_ERROR(delta_schedule_create(allocator, &expansion.schedule));
-  delta_region_init(&expansion.scratch, allocator);
-  delta_status_t status = expand_all(&expansion);
-  delta_array_deinit(allocator, &expansion.steps);
-  delta_array_deinit(allocator, &expansion.buffers);
-  delta_array_deinit(allocator, &expansion.visitors);
-  delta_array_deinit(allocator, &expansion.pending);
-  delta_region_deinit(&expansion.scratch);
-  if (status) {
-    delta_schedule_free(expansion.schedule);
-    return status;
-  }
-  *out_schedule = expansion.schedule;
-  return DELTA_OK;
+  delta_expansion_t expansion;
+  DELTA_RETURN_IF_ERROR(delta_expansion_init(&expansion, problem, order, allocator));
+  delta_status_t status = delta_expansion_make(&expansion, decisions ? decisions : &all_kept);
+  if (!status) status = take_schedule(&expansion, out_schedule);
+  delta_expansion_deinit(&expansion);
+  return status;
 }

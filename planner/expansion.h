@@ -24,16 +24,27 @@ typedef struct delta_expansion {
   const delta_problem_t *problem;
   const delta_order_t *order;
   const delta_decisions_t *decisions; // never NULL
-  delta_schedule_t *schedule;         // its lists of inputs and outputs; steps and buffers below until the end
+  delta_schedule_t *schedule;         // Owned; its lists of inputs and outputs are its own, its steps and buffers are those below.
   delta_allocator_t allocator;
-  delta_region_t scratch; // Owns the tables.
+  delta_region_t tables; // Owns the lists by tensor.
   DELTA_ARRAY(delta_schedule_step_t) steps;
   DELTA_ARRAY(delta_buffer_t) buffers;
   DELTA_ARRAY(uint32_t) visitors; // tensors brought back since the last base step
   DELTA_ARRAY(uint32_t) pending;  // tensors that wait for others: the stack of closures
+  DELTA_ARRAY(bool) is_taken;     // by buffer: another took its bytes over
+  delta_residence_t *at_start;    // by tensor: before the first step
   delta_residence_t *residences;  // by tensor
   bool *is_overwritten;           // by state tensor: its new value has been written
 } delta_expansion_t;
+
+// ---- expand.c: an expansion can be repeated with other decisions; then it allocates nothing but what grows.
+
+// `problem` and `order` are borrowed. INVALID_ARGUMENT when the order is not one of the problem's steps.
+DELTA_MUST_USE delta_status_t delta_expansion_init(delta_expansion_t *expansion, const delta_problem_t *problem, const delta_order_t *order,
+                                                   delta_allocator_t allocator);
+void delta_expansion_deinit(delta_expansion_t *expansion); // Safe on a zeroed struct.
+// Makes expansion->schedule of the decisions, without its peak; it is valid until the next call. Errors as delta_expand's.
+DELTA_MUST_USE delta_status_t delta_expansion_make(delta_expansion_t *expansion, const delta_decisions_t *decisions);
 
 // ---- expansion.c
 

@@ -31,8 +31,10 @@ static pair_choice_t find_pair(const delta_expansion_t *expansion, uint32_t s, c
 }
 
 delta_status_t delta_expansion_choose_inplace(delta_expansion_t *expansion) {
-  bool *is_taken = NULL; // by buffer: another took its bytes over
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&expansion->scratch, expansion->buffers.count, &is_taken));
+  expansion->is_taken.count = 0;
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(expansion->allocator, &expansion->is_taken, expansion->buffers.count));
+  bool *is_taken = expansion->is_taken.items;
+  for (size_t b = 0; b < expansion->buffers.count; ++b) is_taken[b] = false;
   for (uint32_t s = 0; s < expansion->steps.count; ++s) {
     if (expansion->steps.items[s].kind != DELTA_STEP_RUN) continue;
     for (pair_choice_t pair; (pair = find_pair(expansion, s, is_taken)).input != DELTA_PROBLEM_NONE;) {

@@ -42,8 +42,8 @@ static delta_status_t lay_out(delta_schedule_t *schedule, delta_region_t *scratc
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &blocks));
   DELTA_RETURN_IF_ERROR(find_heads(schedule, head));
   const uint32_t block_count = make_blocks(schedule, head, blocks, block_of);
-  DELTA_RETURN_IF_ERROR(
-      delta_pack(blocks, block_count, schedule->peak_bytes, schedule->peak_step, scratch->allocator, &schedule->arena_bytes));
+  const delta_pack_goal_t goal = {schedule->peak_bytes, schedule->peak_step, UINT64_MAX};
+  DELTA_RETURN_IF_ERROR(delta_pack(blocks, block_count, &goal, scratch->allocator, &schedule->arena_bytes));
   for (uint32_t b = 0; b < count; ++b) schedule->buffers[b].offset_bytes = (size_t)blocks[block_of[b]].offset_bytes;
   return DELTA_OK;
 }

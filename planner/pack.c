@@ -1,18 +1,25 @@
-// Pack: first fit in many orders, then repeated with the blocks that stuck out of the bound moved to the front.
+// Pack: first fit in many orders, then in orders repaired where they fail.
 //
 // One pass takes the blocks in an order and gives each the lowest gap among those already placed that live at the same time. What order is good differs
-// between programs, so several are tried. A pass that misses the bound names the blocks to blame, those that end above it; placed earlier the next time
-// they find room below. Passes stop at the bound or when the effort is used up; the best one stays.
+// between programs, so several are tried. A pass that misses the goal names the blocks to blame, those that end above it; placed earlier the next time
+// they find room below: first all of them at the front, then, in a seeded local search, one by one, or what is in their way later. Every packing in which
+// no block can be pushed down is the result of some order, so nothing is out of the search's reach. Passes stop at the goal or when the effort is used up; the best
+// one stays.
 #include "planner/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/region.h"
 
-// Effort counts comparisons of a block with a placed one over all passes; 10^9 take about two seconds.
-static const uint64_t LEAST_EFFORT = 200 * 1000 * 1000, EFFORT_PER_BLOCK = 30 * 1000;
-enum { MOST_PASSES = 400, PATIENCE = 60 };
+// Effort counts comparisons of a block with a placed one over all passes; 10^9 take about two seconds. A pass takes up to count^2 / 2 of them: few blocks
+// get a number of passes, many blocks a time.
+static const uint64_t MOST_EFFORT = 200 * 1000 * 1000, EFFORT_PER_BLOCK = 30 * 1000, EFFORT_PER_PAIR = 3000;
+enum { PATIENCE = 60 };
+
+// Without a capacity the repair stops this near the bound: what is left is worth no more time.
+static const uint64_t NEAR_ENOUGH_PARTS = 250;
 
 // A placed block, as the scan reads it.
 typedef struct placed_block {
@@ -29,17 +36,21 @@ typedef struct ranked_block {
 typedef struct packer {
   delta_block_t *blocks;
   uint32_t count;
-  uint64_t bound_bytes;
   uint32_t bound_step;
+  uint64_t target_bytes;  // The first orders stop here,
+  uint64_t goal_bytes;    // the repair here.
   delta_region_t region;  // Owns the tables.
   placed_block_t *placed; // sorted by begin_bytes
   ranked_block_t *ranked; // for sorting
   uint32_t *order;        // of the pass
   uint32_t *best_order;   // of the best pass so far
+  uint32_t *last_order;   // of the pass the repair goes on from
   uint64_t *offsets;      // of the pass, by block
-  uint64_t *best_offsets; // by block
+  uint64_t *best_offsets;
+  uint64_t *last_offsets;
   uint64_t best_end_bytes;
   uint64_t effort, effort_limit;
+  delta_random_sequence_t random;
 } packer_t;
 
 // The lowest offset at which the block overlaps nothing placed, and where in the list it goes.
@@ -155,17 +166,21 @@ static void sort_order(packer_t *packer, rank_function_t rank) {
   for (uint32_t i = 0; i < packer->count; ++i) packer->order[i] = packer->ranked[i].block;
 }
 
-static bool may_go_on(const packer_t *packer) {
-  return packer->best_end_bytes > packer->bound_bytes && packer->effort < packer->effort_limit;
+static bool may_go_on(const packer_t *packer, uint64_t goal_bytes) {
+  return packer->best_end_bytes > goal_bytes && packer->effort < packer->effort_limit;
 }
 
-// Moves the blocks that end above the bound to the front, keeping their order among themselves and that of the others.
+static bool sticks_out(const packer_t *packer, uint32_t block) {
+  return packer->offsets[block] + packer->blocks[block].size_bytes > packer->goal_bytes;
+}
+
+// Moves the blocks that end above the goal to the front, keeping their order among themselves and that of the others.
 static void blame_blocks(packer_t *packer) {
   uint32_t *others = (uint32_t *)packer->ranked;
   uint32_t front = 0, other_count = 0;
   for (uint32_t k = 0; k < packer->count; ++k) {
     const uint32_t block = packer->order[k];
-    if (packer->offsets[block] + packer->blocks[block].size_bytes > packer->bound_bytes) {
+    if (sticks_out(packer, block)) {
       packer->order[front++] = block;
     } else {
       others[other_count++] = block;
@@ -174,16 +189,96 @@ static void blame_blocks(packer_t *packer) {
   memcpy(packer->order + front, others, other_count * sizeof *others);
 }
 
+static void copy_packing(uint32_t *to_order, uint64_t *to_offsets, const uint32_t *order, const uint64_t *offsets, uint32_t count) {
+  memcpy(to_order, order, count * sizeof *order);
+  memcpy(to_offsets, offsets, count * sizeof *offsets);
+}
+
 static void search_orders(packer_t *packer) {
-  for (size_t i = 0; i < sizeof rank_functions / sizeof *rank_functions && may_go_on(packer); ++i) {
+  for (size_t i = 0; i < sizeof rank_functions / sizeof *rank_functions && may_go_on(packer, packer->target_bytes); ++i) {
     sort_order(packer, rank_functions[i]);
     try_order(packer);
   }
-  memcpy(packer->order, packer->best_order, packer->count * sizeof *packer->order);
-  memcpy(packer->offsets, packer->best_offsets, packer->count * sizeof *packer->offsets);
-  for (int pass = 0, since_better = 0; pass < MOST_PASSES && since_better < PATIENCE && may_go_on(packer); ++pass) {
+  copy_packing(packer->order, packer->offsets, packer->best_order, packer->best_offsets, packer->count);
+  for (int since_better = 0; since_better < PATIENCE && may_go_on(packer, packer->goal_bytes);) {
     blame_blocks(packer);
     since_better = try_order(packer) ? 0 : since_better + 1;
+  }
+}
+
+// ---- Repair
+
+// Bytes above the goal over all blocks: unlike the end, this falls with every block that finds room.
+static uint64_t sum_excess(const packer_t *packer) {
+  uint64_t excess_bytes = 0;
+  for (uint32_t i = 0; i < packer->count; ++i) {
+    if (sticks_out(packer, i)) excess_bytes += packer->offsets[i] + packer->blocks[i].size_bytes - packer->goal_bytes;
+  }
+  return excess_bytes;
+}
+
+// The place in the order of a block that ends above the goal, drawn among them; the count when there is none.
+static uint32_t draw_blamed(packer_t *packer) {
+  uint32_t chosen = packer->count, seen = 0;
+  for (uint32_t k = 0; k < packer->count; ++k) {
+    if (sticks_out(packer, packer->order[k]) && delta_random_below(&packer->random, ++seen) == 0) chosen = k;
+  }
+  return chosen;
+}
+
+// The place in the order of a block that lives with `block`, drawn with chances proportional to the bytes.
+static uint32_t draw_neighbour(packer_t *packer, const delta_block_t *block) {
+  uint64_t seen_bytes = 0;
+  uint32_t chosen = 0;
+  for (uint32_t k = 0; k < packer->count; ++k) {
+    const delta_block_t *other = &packer->blocks[packer->order[k]];
+    if (other->size_bytes == 0 || other->last < block->first || other->first > block->last) continue;
+    seen_bytes += other->size_bytes;
+    if (delta_random_next(&packer->random) % seen_bytes < other->size_bytes) chosen = k;
+  }
+  return chosen;
+}
+
+static void move_in_order(uint32_t *order, uint32_t from, uint32_t to) {
+  const uint32_t block = order[from];
+  if (from > to) {
+    memmove(&order[to + 1], &order[to], (from - to) * sizeof *order);
+  } else {
+    memmove(&order[from], &order[from + 1], (to - from) * sizeof *order);
+  }
+  order[to] = block;
+}
+
+// A block in the way or one that sticks out goes elsewhere in the order, the latter earlier.
+static void change_order(packer_t *packer) {
+  const uint32_t blamed = draw_blamed(packer);
+  if (blamed == packer->count) return;
+  if (delta_random_below(&packer->random, 2) == 0) {
+    move_in_order(packer->order, blamed, delta_random_below(&packer->random, blamed + 1));
+  } else {
+    const uint32_t neighbour = draw_neighbour(packer, &packer->blocks[packer->order[blamed]]);
+    move_in_order(packer->order, neighbour, delta_random_below(&packer->random, packer->count));
+  }
+}
+
+// Changes the best order a little, again and again, and goes on from the result unless it is worse by more than a small drawn share.
+static void repair(packer_t *packer) {
+  copy_packing(packer->order, packer->offsets, packer->best_order, packer->best_offsets, packer->count);
+  copy_packing(packer->last_order, packer->last_offsets, packer->order, packer->offsets, packer->count);
+  uint64_t last_excess_bytes = sum_excess(packer);
+  while (may_go_on(packer, packer->goal_bytes)) {
+    const uint32_t changes = 1 + delta_random_below(&packer->random, 2);
+    for (uint32_t i = 0; i < changes; ++i) change_order(packer);
+    try_order(packer);
+    packer->effort += packer->count; // the draws
+    const uint64_t excess_bytes = sum_excess(packer);
+    const uint64_t tolerated_bytes = last_excess_bytes / 100 * delta_random_below(&packer->random, 100) / 100;
+    if (excess_bytes <= last_excess_bytes + tolerated_bytes) {
+      copy_packing(packer->last_order, packer->last_offsets, packer->order, packer->offsets, packer->count);
+      last_excess_bytes = excess_bytes;
+    } else {
+      copy_packing(packer->order, packer->offsets, packer->last_order, packer->last_offsets, packer->count);
+    }
   }
 }
 
@@ -193,22 +288,32 @@ static delta_status_t allocate_tables(packer_t *packer) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->ranked));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->order));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->best_order));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->last_order));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->offsets));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->last_offsets));
   return DELTA_REGION_ALLOCATE(&packer->region, count, &packer->best_offsets);
 }
 
-delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, uint64_t bound_bytes, uint32_t bound_step, delta_allocator_t allocator,
+static uint64_t limit_effort(uint64_t count) {
+  const uint64_t by_pairs = count < 4096 ? count * count * EFFORT_PER_PAIR : UINT64_MAX, by_blocks = MOST_EFFORT + count * EFFORT_PER_BLOCK;
+  return by_pairs < by_blocks ? by_pairs : by_blocks;
+}
+
+delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pack_goal_t *goal, delta_allocator_t allocator,
                           uint64_t *out_end_bytes) {
+  const bool limited = goal->capacity_bytes > goal->bound_bytes && goal->capacity_bytes != UINT64_MAX;
   packer_t packer = {.blocks = blocks,
                      .count = count,
-                     .bound_bytes = bound_bytes,
-                     .bound_step = bound_step,
+                     .bound_step = goal->bound_step,
+                     .target_bytes = limited ? goal->capacity_bytes : goal->bound_bytes,
                      .best_end_bytes = UINT64_MAX,
-                     .effort_limit = LEAST_EFFORT + count * EFFORT_PER_BLOCK};
+                     .effort_limit = limit_effort(count)};
+  packer.goal_bytes = packer.target_bytes + (limited ? 0 : goal->bound_bytes / NEAR_ENOUGH_PARTS);
   delta_region_init(&packer.region, allocator);
   delta_status_t status = allocate_tables(&packer);
   if (!status) {
     search_orders(&packer);
+    repair(&packer);
     for (uint32_t i = 0; i < count; ++i) blocks[i].offset_bytes = packer.best_offsets[i];
     *out_end_bytes = count > 0 ? packer.best_end_bytes : 0;
   }

@@ -13,10 +13,15 @@ typedef struct delta_block {
   uint64_t offset_bytes; // result
 } delta_block_t;
 
-// Sets every block's offset; *out_end_bytes is the largest offset + size. `bound_bytes` is the largest sum of blocks that live at once, at which step `bound_step`: no
-// packing is smaller, so the search ends when it is reached. Deterministic; the effort is bounded by a number of comparisons, not by time.
-// Memory is linear in `count`.
-DELTA_MUST_USE delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, uint64_t bound_bytes, uint32_t bound_step,
-                                         delta_allocator_t allocator, uint64_t *out_end_bytes);
+typedef struct delta_pack_goal {
+  uint64_t bound_bytes;    // the largest sum of blocks that live at once: no packing is smaller
+  uint32_t bound_step;     // where
+  uint64_t capacity_bytes; // The first packing that fits is returned. UINT64_MAX: as small as can be found.
+} delta_pack_goal_t;
+
+// Sets every block's offset; *out_end_bytes is the largest offset + size, which may be above the capacity when no packing was found that fits.
+// Deterministic; the effort is bounded by a number of comparisons, not by time. Memory is linear in `count`.
+DELTA_MUST_USE delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pack_goal_t *goal, delta_allocator_t allocator,
+                                         uint64_t *out_end_bytes);
 
 #endif // DELTA_PLANNER_PACK_H_

@@ -1,8 +1,9 @@
-// Simulate: runs a schedule's lanes against the clock. Each lane takes its steps in schedule order; a step starts when its lane is free and what it waits
-// for has ended. Transfers go at their direction's bandwidth; while both directions are busy, together at no more than the shared bandwidth.
-#include <math.h>
+// Simulate: runs a schedule's lanes against the clock. Each lane takes its steps in schedule order; a step starts when its lane is free and the rule, by
+// default that what it waits for has ended, lets it. Transfers go at their direction's bandwidth; while both directions are busy, together at no more than the shared
+// bandwidth.
+#include "planner/simulate.h"
 
-#include "planner/planner.h"
+#include <math.h>
 
 typedef struct simulated_lane {
   uint32_t next;    // step at the head of the queue, running or not; step_count: none left
@@ -14,7 +15,7 @@ typedef struct simulated_lane {
 typedef struct simulation {
   const delta_problem_t *problem;
   delta_schedule_t *schedule;
-  bool *has_ended; // by step
+  const delta_start_rule_t *rule;
   double now_seconds;
   simulated_lane_t lanes[DELTA_LANE_COUNT];
 } simulation_t;
@@ -23,13 +24,6 @@ static void advance_head(const simulation_t *simulation, delta_lane_t lane, simu
   while (inout_lane->next < simulation->schedule->step_count && simulation->schedule->steps[inout_lane->next].lane != lane) {
     ++inout_lane->next;
   }
-}
-
-static bool waits_are_over(const simulation_t *simulation, const delta_schedule_step_t *step) {
-  for (uint32_t w = 0; w < step->wait_count; ++w) {
-    if (!simulation->has_ended[step->waits[w]]) return false;
-  }
-  return true;
 }
 
 static double step_work(const simulation_t *simulation, const delta_schedule_step_t *step) {
@@ -45,7 +39,7 @@ static bool start_heads(simulation_t *simulation) {
     simulated_lane_t *lane = &simulation->lanes[l];
     if (!lane->is_running && lane->next < simulation->schedule->step_count) {
       delta_schedule_step_t *step = &simulation->schedule->steps[lane->next];
-      lane->is_running = waits_are_over(simulation, step);
+      lane->is_running = simulation->rule->try_start(simulation->rule->self, lane->next);
       lane->remaining = step_work(simulation, step);
       if (lane->is_running) step->start_seconds = simulation->now_seconds;
     }
@@ -79,7 +73,7 @@ static void run_to_next_end(simulation_t *simulation) {
       continue;
     }
     simulation->schedule->steps[lane->next].end_seconds = simulation->now_seconds;
-    simulation->has_ended[lane->next] = true;
+    simulation->rule->note_end(simulation->rule->self, lane->next);
     lane->is_running = false;
     ++lane->next;
     advance_head(simulation, (delta_lane_t)l, lane);
@@ -97,11 +91,9 @@ static delta_status_t check_transfers(const delta_problem_t *problem, const delt
   return DELTA_OK;
 }
 
-// Sums over the compute lane: how long it was idle before its last step ended, and how long it ran steps again.
-static delta_status_t sum_seconds(const simulation_t *simulation, delta_allocator_t allocator) {
-  delta_schedule_t *schedule = simulation->schedule;
+delta_status_t delta_simulate_sums(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
   bool *has_run = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, simulation->problem->step_count, &has_run));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, problem->step_count, &has_run));
   schedule->step_seconds = schedule->recompute_seconds = schedule->stall_seconds = 0;
   double compute_end_seconds = 0;
   for (uint32_t s = 0; s < schedule->step_count; ++s) {
@@ -118,20 +110,45 @@ static delta_status_t sum_seconds(const simulation_t *simulation, delta_allocato
   return DELTA_OK;
 }
 
-delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
+delta_status_t delta_simulate_by_rule(const delta_problem_t *problem, delta_schedule_t *schedule, const delta_start_rule_t *rule) {
   DELTA_RETURN_IF_ERROR(check_transfers(problem, schedule));
-  simulation_t simulation = {.problem = problem, .schedule = schedule};
+  simulation_t simulation = {.problem = problem, .schedule = schedule, .rule = rule};
   simulation.lanes[DELTA_LANE_OFFLOAD].rate = problem->offload_bytes_per_second;
   simulation.lanes[DELTA_LANE_PREFETCH].rate = problem->prefetch_bytes_per_second;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, schedule->step_count, &simulation.has_ended));
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) advance_head(&simulation, (delta_lane_t)l, &simulation.lanes[l]);
   while (start_heads(&simulation)) run_to_next_end(&simulation);
-  delta_status_t status = DELTA_OK;
-  for (int l = 0; l < DELTA_LANE_COUNT && !status; ++l) {
-    if (simulation.lanes[l].next >= schedule->step_count) continue;
-    status = delta_status_make(INTERNAL, "step %u waits for a step that never ends", simulation.lanes[l].next);
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    if (simulation.lanes[l].next < schedule->step_count) {
+      return delta_status_make(INTERNAL, "step %u waits for a step that never ends", simulation.lanes[l].next);
+    }
   }
-  if (!status) status = sum_seconds(&simulation, allocator);
-  delta_release(allocator, simulation.has_ended);
+  return DELTA_OK;
+}
+
+// ---- Waits
+
+typedef struct wait_rule {
+  const delta_schedule_t *schedule;
+  bool *has_ended; // by step
+} wait_rule_t;
+
+static bool waits_are_over(void *self, uint32_t s) {
+  const wait_rule_t *rule = self;
+  const delta_schedule_step_t *step = &rule->schedule->steps[s];
+  for (uint32_t w = 0; w < step->wait_count; ++w) {
+    if (!rule->has_ended[step->waits[w]]) return false;
+  }
+  return true;
+}
+
+static void note_ended(void *self, uint32_t s) { ((wait_rule_t *)self)->has_ended[s] = true; }
+
+delta_status_t delta_simulate(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
+  wait_rule_t waits = {.schedule = schedule};
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, schedule->step_count, &waits.has_ended));
+  delta_status_t status =
+      delta_simulate_by_rule(problem, schedule, &(delta_start_rule_t){.self = &waits, .try_start = waits_are_over, .note_end = note_ended});
+  if (!status) status = delta_simulate_sums(problem, schedule, allocator);
+  delta_release(allocator, waits.has_ended);
   return status;
 }

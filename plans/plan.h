@@ -25,8 +25,10 @@ typedef struct delta_plan_state {
 
 typedef struct delta_plan_program {
   delta_program_kind_t kind;
-  int64_t batch;              // 0 for APPLY
-  char graph_hash[65];        // of the graph it was planned for
+  int64_t batch;           // 0 for APPLY
+  char graph_hash[65];     // of the graph it was planned for
+  delta_layout_t *layouts; // of each region of the graph, as chosen when the plan was made; in the plan's region
+  uint32_t layout_count;
   delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
 } delta_plan_program_t;
 

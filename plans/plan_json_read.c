@@ -319,6 +319,21 @@ static delta_status_t read_states(const delta_plan_reader_t *reader, const delta
 
 // ---- Programs
 
+static delta_status_t read_layouts(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_plan_program_t *program) {
+  const delta_json_value_t *array = NULL;
+  size_t count;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "layouts", &array, &count));
+  if (count >= UINT32_MAX) return malformed(reader, "layouts", "too many");
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &program->layouts));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    const char *name = NULL;
+    DELTA_RETURN_IF_ERROR(delta_json_as_string(reader->document, value, "layouts", &name));
+    if (!delta_layout_find(name, &program->layouts[program->layout_count++]))
+      return delta_status_make(MALFORMED, "%s: layouts: '%s' is not a layout", reader->name, name);
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t read_program(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint32_t index) {
   delta_plan_t *plan = reader->plan;
   delta_plan_program_t *program = &plan->programs[index];
@@ -332,6 +347,7 @@ static delta_status_t read_program(const delta_plan_reader_t *reader, const delt
                              delta_program_names.names[program->kind], (long long)program->batch);
   }
   DELTA_RETURN_IF_ERROR(read_digest(reader, object, "graph_hash", sizeof program->graph_hash, program->graph_hash));
+  DELTA_RETURN_IF_ERROR(read_layouts(reader, object, program));
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, object, "schedule", &schedule));
   DELTA_RETURN_IF_ERROR(delta_plan_read_schedule(reader, schedule, index, &program->schedule));
   ++plan->program_count;

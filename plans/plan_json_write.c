@@ -191,6 +191,9 @@ static void write_program(delta_json_writer_t *writer, const delta_plan_program_
   delta_json_write_string(writer, "kind", delta_program_names.names[program->kind]);
   write_integer(writer, "batch", program->batch);
   delta_json_write_string(writer, "graph_hash", program->graph_hash);
+  delta_json_begin_inline_array(writer, "layouts");
+  for (uint32_t r = 0; r < program->layout_count; ++r) delta_json_write_string(writer, NULL, delta_layout_names.names[program->layouts[r]]);
+  delta_json_end_array(writer);
   write_schedule(writer, program->schedule);
   delta_json_end_object(writer);
 }

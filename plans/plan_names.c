@@ -13,6 +13,7 @@ static const char *const dtype_names[] = {
 static const char *const loss_names[] = {DELTA_LOSSES(SECOND)};
 static const char *const optimizer_names[] = {DELTA_OPTIMIZERS(SECOND)};
 static const char *const lever_names[] = {DELTA_LEVERS(SECOND)};
+static const char *const layout_names[] = {DELTA_LAYOUTS(SECOND)};
 
 #define PAIR_NAME(id, name) name,
 static const char *const program_names[] = {DELTA_PROGRAMS(PAIR_NAME)};
@@ -26,4 +27,4 @@ const delta_name_table_t delta_dtype_names = TABLE_OF(dtype_names), delta_loss_n
                          delta_optimizer_names = TABLE_OF(optimizer_names), delta_program_names = TABLE_OF(program_names),
                          delta_batchnorm_names = TABLE_OF(batchnorm_names), delta_state_kind_names = TABLE_OF(state_kind_names),
                          delta_lever_names = TABLE_OF(lever_names), delta_class_names = TABLE_OF(class_names),
-                         delta_step_kind_names = TABLE_OF(step_kind_names);
+                         delta_step_kind_names = TABLE_OF(step_kind_names), delta_layout_names = TABLE_OF(layout_names);

@@ -18,13 +18,58 @@ typedef struct delta_plan_maker {
   delta_model_t *model;
   delta_device_t *device;
   delta_policy_t policy;
+  delta_program_choice_t choice; // how layouts and costs are found
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable; // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  uint64_t resident_program_bytes, below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
+
+// What the choice of layouts, and later of a schedule, goes by.
+static delta_status_t open_profile(delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
+  if (options->profile && strcmp(options->profile, "estimate") == 0) {
+    if (!options->save_profile) return DELTA_OK;
+    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+  }
+  const bool is_measured = !options->profile || strcmp(options->profile, "measure") == 0;
+  const delta_profiler_options_t profiler_options = {.device = maker->device,
+                                                     .path = is_measured ? NULL : options->profile,
+                                                     .only_read = !is_measured,
+                                                     .log = options->log,
+                                                     .progress = options->progress,
+                                                     .self = options->progress_self};
+  return delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler);
+}
+
+// Hands on what was measured.
+static delta_status_t keep_profile(delta_plan_maker_t *maker) {
+  delta_profiler_t *profiler = maker->choice.profiler;
+  if (!profiler) return DELTA_OK;
+  maker->plan->totals.profiling_seconds = delta_profiler_seconds(profiler);
+  delta_profiler_keep(profiler);
+  return maker->options->save_profile ? delta_profile_write(delta_profiler_profile(profiler), maker->options->save_profile) : DELTA_OK;
+}
+
+// Nothing that is read is written over, and what cannot be written is known before the work.
+static delta_status_t check_outputs(const delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  const char *const paths[] = {options->output_path, options->save_profile};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; ++i) {
+    if (!paths[i]) continue;
+    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, paths[i]));
+    DELTA_RETURN_IF_ERROR(delta_file_probe(paths[i], maker->allocator));
+  }
+  if (options->output_path && options->save_profile && delta_file_is_same(options->output_path, options->save_profile))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --save-profile are both '%s': give two paths", options->output_path);
+  if (options->output_path && options->profile && delta_file_is_same(options->output_path, options->profile))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --profile are both '%s': give two paths", options->output_path);
+  return DELTA_OK;
+}
 
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
@@ -32,11 +77,9 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
-  if (options->output_path) {
-    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, options->output_path));
-    DELTA_RETURN_IF_ERROR(delta_file_probe(options->output_path, maker->allocator));
-  }
-  return delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device);
+  DELTA_RETURN_IF_ERROR(check_outputs(maker));
+  DELTA_RETURN_IF_ERROR(delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
+  return open_profile(maker);
 }
 
 // The programs a plan has: those that a run with these options calls.
@@ -57,7 +100,7 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   uint32_t count = list_programs(maker->plan, kinds);
   for (uint32_t i = 0; i < count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_program_build(maker->model, &maker->plan->build, kinds[i], maker->plan->build.import.batch, maker->device,
-                                              false, maker->allocator, &maker->parts[i]));
+                                              &maker->choice, maker->allocator, &maker->parts[i]));
     ++maker->part_count;
     DELTA_RETURN_IF_ERROR(delta_plan_place_states(maker->plan, maker->parts[i].graph, maker->device->alignment_bytes));
   }
@@ -113,6 +156,14 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
+static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts_t *parts, delta_plan_program_t *program) {
+  void *layouts = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
+  program->layouts = layouts;
+  program->layout_count = parts->layout_count;
+  return DELTA_OK;
+}
+
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
@@ -133,6 +184,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   program->kind = parts->kind;
   program->batch = parts->batch;
   program->schedule = result.schedule;
+  DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
 }
@@ -200,10 +252,12 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.import.log = (delta_log_sink_t){0};
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
+  delta_program_choice_t choice = maker->choice;
+  choice.plain = plain;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(
       status,
-      delta_program_build(maker->model, &build, maker->parts[0].kind, build.import.batch, maker->device, plain, maker->allocator, &parts),
+      delta_program_build(maker->model, &build, maker->parts[0].kind, build.import.batch, maker->device, &choice, maker->allocator, &parts),
       cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_program_plan(&parts, policy, build.import.levers, UINT64_MAX, maker->allocator, &result), cleanup);
   uint64_t state_bytes = 0;
@@ -249,34 +303,61 @@ static delta_status_t resolve_budget(delta_plan_maker_t *maker) {
 
 // The least budget: that with all states in the arena, or that with all below that may be.
 static delta_status_t find_minimum(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
   *minimum_bytes = maker->resident_minimum_bytes;
+  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
   if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(list_movable(maker));
   if (maker->movable_count == 0) return DELTA_OK;
   uint64_t below_bytes;
   DELTA_RETURN_IF_ERROR(prepare_with_below(maker, maker->movable_count, &below_bytes));
+  maker->below_program_bytes = below_bytes - totals->state_bytes;
   if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
   return DELTA_OK;
 }
 
-// As few states below as the budget allows, found by halving: with all of them it is known to do when any number does.
+// The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
+static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
+  uint64_t state_bytes = 0;
+  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
+  uint32_t count = 0;
+  while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
+    state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;
+  }
+  return count;
+}
+
+// As few states below as the budget allows. What programs need beside the states grows with the states that are below, so its values for none and for all bound the
+// number; between them it is halved a few times. All of them are known to do.
+static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
+  enum { MOST_TRIALS = 4 };
+  uint64_t minimum_bytes;
+  uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
+  uint32_t next = count_below_for(maker, maker->below_program_bytes);
+  for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
+    if (next >= most) next = least + (most - least) / 2;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, next, &minimum_bytes));
+    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
+      most = next;
+    } else {
+      least = next + 1;
+    }
+    next = least + (most - least) / 2;
+  }
+  *out_count = most;
+  return DELTA_OK;
+}
+
 static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
-  uint32_t least = 0, most = maker->movable_count;
+  uint32_t count = 0;
   uint64_t minimum_bytes;
-  const bool all_resident = totals->budget_bytes >= maker->resident_minimum_bytes || totals->minimum_budget_bytes == maker->resident_minimum_bytes;
-  if (all_resident) most = 0;
-  while (least < most && totals->budget_bytes >= totals->minimum_budget_bytes) {
-    const uint32_t middle = least + (most - least) / 2;
-    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, middle, &minimum_bytes));
-    if (minimum_bytes <= totals->budget_bytes) {
-      most = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  return maker->below_count == most ? DELTA_OK : prepare_with_below(maker, most, &minimum_bytes);
+  const bool helps = totals->minimum_budget_bytes < maker->resident_minimum_bytes;
+  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
+  if (helps && totals->budget_bytes < maker->resident_minimum_bytes) count = maker->movable_count;
+  if (count > 0 && fits) DELTA_RETURN_IF_ERROR(halve_homes(maker, &count));
+  return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
 // Names everything the bits of a run depend on.
@@ -340,6 +421,7 @@ static void deinit_maker(delta_plan_maker_t *maker) {
     delta_planner_destroy(maker->planners[i]);
     delta_program_deinit(&maker->parts[i]);
   }
+  delta_profiler_destroy(maker->choice.profiler);
   delta_device_close(maker->device);
   delta_model_free(maker->model);
   delta_plan_free(maker->plan);
@@ -359,13 +441,14 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   log_facts(&maker);
   DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker, &maker.resident_minimum_bytes), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, keep_profile(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, find_minimum(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, choose_homes(&maker), cleanup);
   status = plan_programs(&maker);
   if (!status) count_memory(&maker);
-  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
     out_summary->batch = maker.parts[0].batch; // also when no program has been planned

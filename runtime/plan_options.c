@@ -54,6 +54,8 @@ void delta_plan_options_init(delta_plan_options_t *options) {
       .epsilon = -1,
       .accumulate = 1,
       .batchnorm = "as-exported",
+      .profile = "measure",
+      .layout = "auto",
   };
 }
 
@@ -200,6 +202,14 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(copy_strings(plan, options->train, options->train_count, &build->train));
   build->train_count = options->train_count;
   return DELTA_OK;
+}
+
+delta_status_t delta_layout_option_parse(const char *text, delta_layout_source_t *out_source) {
+  *out_source = (delta_layout_source_t){0};
+  if (!text || strcmp(text, "auto") == 0) return DELTA_OK;
+  out_source->is_forced = true;
+  if (delta_layout_find(text, &out_source->forced)) return DELTA_OK;
+  return delta_status_make(INVALID_ARGUMENT, "--layout %s: give auto, plain, channels_last, blocked_8 or blocked_16", text);
 }
 
 delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator) {

@@ -21,22 +21,36 @@ static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocato
   return DELTA_OK;
 }
 
+static delta_status_t apply_layouts(delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
+                                    delta_program_parts_t *parts) {
+  return delta_layouts_apply(device, &choice->layouts, choice->profiler, allocator, &parts->graph, &parts->layouts, &parts->layout_count);
+}
+
 delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind, int64_t batch,
-                                   delta_device_t *device, bool plain, delta_allocator_t allocator, delta_program_parts_t *out_parts) {
+                                   delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
+                                   delta_program_parts_t *out_parts) {
   *out_parts = (delta_program_parts_t){.kind = kind};
   delta_build_options_t options = *build;
   options.import.batch = batch;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_graph_build(model, &options, kind, allocator, &out_parts->graph, &out_parts->facts), cleanup);
+  if (!choice->plain && delta_lever_is_on(build->import.levers, DELTA_LEVER_LAYOUT))
+    DELTA_GOTO_IF_ERROR(status, apply_layouts(device, choice, allocator, out_parts), cleanup);
   out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_program_rows(out_parts->graph);
-  if (plain) {
+  if (choice->profiler && !choice->plain) {
+    const delta_graph_t *const graph = out_parts->graph;
+    DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, &graph, 1), cleanup);
+  }
+  if (choice->plain) {
     DELTA_GOTO_IF_ERROR(status, plain_selection(out_parts->graph, allocator, &out_parts->selection), cleanup);
   } else {
-    DELTA_GOTO_IF_ERROR(status, delta_select(device, out_parts->graph, allocator, &out_parts->selection), cleanup);
+    DELTA_GOTO_IF_ERROR(status,
+                        delta_select(device, out_parts->graph, delta_profiler_profile(choice->profiler), allocator, &out_parts->selection),
+                        cleanup);
   }
   const delta_problem_graph_options_t problem_options = {
       .costs = out_parts->selection->costs,
-      .alignment_bytes = plain ? 1 : device->alignment_bytes,
+      .alignment_bytes = choice->plain ? 1 : device->alignment_bytes,
       .inplace = delta_lever_is_on(build->import.levers, DELTA_LEVER_INPLACE),
   };
   DELTA_GOTO_IF_ERROR(
@@ -50,6 +64,7 @@ cleanup:
 }
 
 void delta_program_deinit(delta_program_parts_t *parts) {
+  if (parts->graph) delta_release(parts->graph->allocator, parts->layouts);
   delta_problem_free(parts->problem);
   delta_selection_free(parts->selection);
   delta_graph_free(parts->graph);

@@ -4,6 +4,8 @@
 
 #include "planner/planner.h"
 #include "plans/plan.h"
+#include "runtime/layouts.h"
+#include "runtime/profiler.h"
 #include "runtime/select.h"
 
 enum { DELTA_NUMERICS_ID_BYTES = 17 }; // 16 hexadecimal digits and a zero
@@ -15,14 +17,22 @@ typedef struct delta_program_parts {
   delta_selection_t *selection;
   delta_problem_t *problem;
   const uint32_t *tensor_of_storage; // lives in the problem
+  delta_layout_t *layouts;           // Owned; of each region of the graph
+  uint32_t layout_count;
   delta_build_facts_t facts;
 } delta_program_parts_t;
 
-// Builds the parts for `batch` rows. `build` is the plan's; its batch is replaced. With `plain` the problem is that of the graph alone: no
-// workspaces, no padding.
+// How the parts of a program are chosen.
+typedef struct delta_program_choice {
+  bool plain; // the problem is that of the graph alone: no layouts, no workspaces, no padding
+  delta_layout_source_t layouts;
+  delta_profiler_t *profiler; // gives measured costs, and measures what is missing where it may; NULL: costs are estimated
+} delta_program_choice_t;
+
+// Builds the parts for `batch` rows. `build` is the plan's; its batch is replaced.
 DELTA_MUST_USE delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind,
-                                                  int64_t batch, delta_device_t *device, bool plain, delta_allocator_t allocator,
-                                                  delta_program_parts_t *out_parts);
+                                                  int64_t batch, delta_device_t *device, const delta_program_choice_t *choice,
+                                                  delta_allocator_t allocator, delta_program_parts_t *out_parts);
 void delta_program_deinit(delta_program_parts_t *parts); // Safe on a zeroed struct.
 
 // A planner for built parts; they outlive it.

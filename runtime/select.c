@@ -2,43 +2,43 @@
 #include "runtime/select.h"
 
 #include "base/text.h"
+#include "onnx/graph/plain_node.h"
 
-#include <assert.h>
 #include <string.h>
 
 // Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
 static const double assumed_flops_per_second = 4e10;
 static const double assumed_bytes_per_second = 6e9;
 static const double assumed_launch_seconds = 1e-6;
+static const double assumed_plain_conv_slowdown = 2;
 
-// Multiply-adds of the operators that are bound by arithmetic, times two.
-static double node_flops(const delta_graph_t *graph, const delta_node_t *node) {
-  const delta_tensor_t *first = delta_node_input(graph, node, 0), *second = node->input_count > 1 ? delta_node_input(graph, node, 1) : NULL;
+// Arithmetic of a convolution: every element of the convolved tensor takes a product with each weight of one filter.
+static double conv_flops(const delta_graph_t *graph, const delta_node_t *node) {
+  const bool by_weight = node->op == DELTA_CORE_CONV_WEIGHT;
+  const delta_tensor_t *weight = by_weight ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, 1);
+  const delta_tensor_t *convolved =
+      node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
+  return 2.0 * (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank) * (double)delta_shape_count(&convolved->shape);
+}
+
+double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node) {
   switch (node->op) {
     case DELTA_CORE_MATMUL: {
       const delta_matmul_attrs_t *attrs = node->attrs;
-      int64_t inner = first->shape.dims[first->shape.rank - (attrs->transpose_a ? 2 : 1)];
+      const delta_shape_t *a = &delta_node_input(graph, node, 0)->shape;
+      int64_t inner = a->dims[a->rank - (attrs->transpose_a ? 2 : 1)];
       return 2.0 * (double)inner * (double)delta_shape_count(&delta_node_output(graph, node, 0)->shape);
     }
     case DELTA_CORE_CONV:
-    case DELTA_CORE_CONV_DATA: {
-      assert(second);
-      const delta_tensor_t *convolved = node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : first;
-      double per_output = (double)delta_shape_count_range(&second->shape, 1, second->shape.rank);
-      return 2.0 * per_output * (double)delta_shape_count(&convolved->shape);
-    }
-    case DELTA_CORE_CONV_WEIGHT: {
-      assert(second);
-      const delta_tensor_t *weight = delta_node_output(graph, node, 0);
-      double per_output = (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank);
-      return 2.0 * per_output * (double)delta_shape_count(&second->shape);
-    }
+    case DELTA_CORE_CONV_DATA:
+    case DELTA_CORE_CONV_WEIGHT:
+      return conv_flops(graph, node);
     default:
       return 0;
   }
 }
 
-static double estimate_seconds(const delta_graph_t *graph, const delta_node_t *node, int32_t threads) {
+double delta_node_bytes(const delta_graph_t *graph, const delta_node_t *node) {
   double bytes = 0;
   for (uint32_t i = 0; i < node->input_count; ++i) {
     const delta_tensor_t *tensor = delta_node_input(graph, node, i);
@@ -48,9 +48,33 @@ static double estimate_seconds(const delta_graph_t *graph, const delta_node_t *n
     const delta_tensor_t *tensor = delta_node_output(graph, node, i);
     if (tensor) bytes += (double)delta_tensor_bytes(tensor);
   }
-  double compute_seconds = node_flops(graph, node) / (assumed_flops_per_second * threads);
-  double memory_seconds = bytes / assumed_bytes_per_second;
+  return bytes;
+}
+
+static bool is_plain_conv(const delta_node_t *node) {
+  bool is_conv = node->op == DELTA_CORE_CONV || node->op == DELTA_CORE_CONV_DATA || node->op == DELTA_CORE_CONV_WEIGHT;
+  return is_conv && !delta_node_has_layouts(node);
+}
+
+static double estimate_seconds(const delta_graph_t *graph, const delta_node_t *node, int32_t threads) {
+  double compute_seconds = delta_node_flops(graph, node) / (assumed_flops_per_second * threads);
+  if (is_plain_conv(node)) compute_seconds *= assumed_plain_conv_slowdown;
+  double memory_seconds = delta_node_bytes(graph, node) / assumed_bytes_per_second;
   return assumed_launch_seconds + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds);
+}
+
+static bool is_view(const delta_node_t *node) { return delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW; }
+
+double delta_node_seconds(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, const delta_profile_t *profile) {
+  const delta_node_t *node = delta_graph_node(graph, id);
+  if (is_view(node)) return 0;
+  double seconds;
+  char key[DELTA_PROFILE_KEY_BYTES];
+  if (profile) {
+    delta_profile_key(graph, node, key);
+    if (delta_profile_find(profile, key, &seconds)) return seconds;
+  }
+  return estimate_seconds(graph, node, device->threads);
 }
 
 // Says of every offer why it cannot run the node.
@@ -60,7 +84,8 @@ static delta_status_t no_kernel(const delta_graph_t *graph, const delta_node_t *
                            refusals->items ? refusals->items : " there is none");
 }
 
-static delta_status_t select_node(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, delta_selection_t *selection) {
+static delta_status_t select_node(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, const delta_profile_t *profile,
+                                  delta_selection_t *selection) {
   const delta_node_t *node = delta_graph_node(graph, id);
   delta_text_t refusals;
   delta_text_init(&refusals, device->allocator);
@@ -77,7 +102,7 @@ static delta_status_t select_node(delta_device_t *device, const delta_graph_t *g
       selection->ranks[id.index] = rank;
       selection->names[id.index] = offer.name;
       selection->costs[id.index] =
-          (delta_node_cost_t){.seconds = estimate_seconds(graph, node, device->threads), .workspace_bytes = offer.workspace_bytes};
+          (delta_node_cost_t){.seconds = delta_node_seconds(device, graph, id, profile), .workspace_bytes = offer.workspace_bytes};
       goto cleanup;
     }
     DELTA_GOTO_IF_ERROR(status, delta_text_append(&refusals, " %s: %s;", offer.name, offer.refusal), cleanup);
@@ -87,7 +112,7 @@ cleanup:
   return status;
 }
 
-delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, delta_allocator_t allocator,
+delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile, delta_allocator_t allocator,
                             delta_selection_t **out_selection) {
   *out_selection = NULL;
   delta_selection_t *selection = NULL;
@@ -99,8 +124,8 @@ delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, 
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, selection->node_count, &selection->names), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, selection->node_count, &selection->costs), cleanup);
   for (uint32_t i = 0; i < selection->node_count; ++i) {
-    if (delta_core_op_info(graph->nodes.items[i].op)->flags & DELTA_CORE_FLAG_VIEW) continue;
-    DELTA_GOTO_IF_ERROR(status, select_node(device, graph, (delta_node_id_t){i}, selection), cleanup);
+    if (is_view(&graph->nodes.items[i])) continue;
+    DELTA_GOTO_IF_ERROR(status, select_node(device, graph, (delta_node_id_t){i}, profile, selection), cleanup);
   }
   *out_selection = selection;
   selection = NULL;

@@ -89,6 +89,14 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
   return delta_executor_create(&options, session->allocator, &program->executor);
 }
 
+// The first planned program of a kind: other batches lie in its layouts.
+static const delta_plan_program_t *find_kind(const delta_plan_t *plan, delta_program_kind_t kind) {
+  for (uint32_t i = 0; i < plan->program_count; ++i) {
+    if (plan->programs[i].kind == kind) return &plan->programs[i];
+  }
+  return NULL;
+}
+
 static delta_status_t make_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
                                    delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
@@ -96,9 +104,12 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
   delta_status_t status = DELTA_OK;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
+  const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
+  const delta_program_choice_t choice = {
+      .layouts = {.is_given = model != NULL, .layouts = model ? model->layouts : NULL, .count = model ? model->layout_count : 0}};
   DELTA_GOTO_IF_ERROR(
       status,
-      delta_program_build(session->model, &session->build, kind, batch, session->device, false, session->allocator, &program->parts),
+      delta_program_build(session->model, &session->build, kind, batch, session->device, &choice, session->allocator, &program->parts),
       cleanup);
   if (kind != DELTA_PROGRAM_APPLY && program->parts.batch != rows) {
     status = delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,

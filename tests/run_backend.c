@@ -1,7 +1,8 @@
-// run_backend FOLDER [--kernels NAME] [--filter TEXT] [--verbose]: runs a collection of ONNX backend tests, a line a case.
+// run_backend FOLDER [--exceptions FILE] [--kernels NAME] [--filter TEXT] [--verbose]: runs a collection of ONNX backend tests, a line a case.
 //
-// FOLDER holds either list.txt (test, operator, opset, types, tier) with node-tests.tar.gz and perhaps skip.txt, or folders of tests
-// (node/test_X/model.onnx). Exit status: 0 when nothing failed, 1 when something did, 2 for wrong usage.
+// FOLDER holds either list.txt (test, operator, opset, types, tier) with node-tests.tar.gz, or folders of tests (node/test_X/model.onnx), of which those that
+// need what Delta does not offer are left out and not counted. FILE, by default FOLDER/skip.txt where there is one, names tests that cannot pass. Exit status:
+// 0 when nothing failed, 1 when something did, 2 for wrong usage.
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -25,6 +26,7 @@ static const delta_backend_kernels_t kernel_table[] = {
 typedef struct arguments {
   const char *folder;
   const char *filter;
+  const char *exceptions; // NULL: skip.txt of the folder
   const delta_backend_kernels_t *kernels;
   bool verbose;
 } arguments_t;
@@ -51,6 +53,8 @@ static bool parse_arguments(int argc, char **argv, arguments_t *out) {
       out->verbose = true;
     } else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc) {
       out->filter = argv[++i];
+    } else if (strcmp(argv[i], "--exceptions") == 0 && i + 1 < argc) {
+      out->exceptions = argv[++i];
     } else if (strcmp(argv[i], "--kernels") == 0 && i + 1 < argc) {
       if (!find_kernels(argv[++i], &out->kernels)) return false;
     } else if (argv[i][0] != '-' && !out->folder) {
@@ -63,17 +67,35 @@ static bool parse_arguments(int argc, char **argv, arguments_t *out) {
 }
 
 static void print_usage(const char *program) {
-  fprintf(stderr, "usage: %s FOLDER [--kernels", program);
+  fprintf(stderr, "usage: %s FOLDER [--exceptions FILE] [--kernels", program);
   for (size_t i = 0; i < sizeof kernel_table / sizeof *kernel_table; ++i) fprintf(stderr, "%c%s", i ? '|' : ' ', kernel_table[i].name);
   fprintf(stderr, "] [--filter TEXT] [--verbose]\n");
 }
 
 // ---- One case
 
-static void run_case(const arguments_t *arguments, const char *name, const delta_backend_case_t *backend_case, tally_t *tally) {
+// Finds the row of `test` in the file of exceptions (test, whether it can pass, why: separated by tabs) and copies the reason.
+static bool cannot_pass(const arguments_t *arguments, const char *test, char out_reason[LINE_BYTES]) {
+  char path[PATH_BYTES], line[LINE_BYTES];
+  snprintf(path, sizeof path, "%s/skip.txt", arguments->folder);
+  FILE *file = fopen(arguments->exceptions ? arguments->exceptions : path, "r");
+  bool found = false;
+  while (file && !found && fgets(line, sizeof line, file)) {
+    char *rest = line, *name = strsep(&rest, "\t"), *verdict = strsep(&rest, "\t"), *why = strsep(&rest, "\n");
+    if (!name || !verdict || !why || strcmp(name, test) != 0 || strcmp(verdict, "cannot pass") != 0) continue;
+    snprintf(out_reason, LINE_BYTES, "%s", why);
+    found = true;
+  }
+  if (file) fclose(file);
+  return found;
+}
+
+static void run_case(const arguments_t *arguments, const char *name, const char *folder, const char *tier, tally_t *tally) {
   if (arguments->filter && !strstr(name, arguments->filter)) return;
-  char reason[DELTA_REASON_BYTES];
-  switch (delta_backend_run_case(backend_case, reason)) {
+  char reason[DELTA_REASON_BYTES], exception[LINE_BYTES];
+  const bool is_exception = cannot_pass(arguments, name, exception);
+  const delta_backend_case_t backend_case = {folder, tier, is_exception ? exception : NULL, arguments->kernels};
+  switch (delta_backend_run_case(&backend_case, reason)) {
     case DELTA_OUTCOME_PASSED:
       ++tally->passed;
       printf("ok %s%s%s\n", name, reason[0] ? ": " : "", reason);
@@ -85,6 +107,9 @@ static void run_case(const arguments_t *arguments, const char *name, const delta
     case DELTA_OUTCOME_SKIPPED:
       ++tally->skipped;
       printf("skip %s: %s\n", name, reason);
+      break;
+    case DELTA_OUTCOME_LEFT_OUT:
+      printf("left out %s: %s\n", name, reason);
       break;
   }
   if (arguments->verbose) fflush(stdout); // a crash then shows the case before it
@@ -126,24 +151,8 @@ static bool unpack(const char *folder, char out_folder[PATH_BYTES]) {
   return true;
 }
 
-// Finds the row of `test` in the file of exceptions (test, whether it can pass, why: separated by tabs) and copies the reason.
-static bool cannot_pass(const char *folder, const char *test, char out_reason[LINE_BYTES]) {
-  char path[PATH_BYTES], line[LINE_BYTES];
-  snprintf(path, sizeof path, "%s/skip.txt", folder);
-  FILE *file = fopen(path, "r");
-  bool found = false;
-  while (file && !found && fgets(line, sizeof line, file)) {
-    char *rest = line, *name = strsep(&rest, "\t"), *verdict = strsep(&rest, "\t"), *why = strsep(&rest, "\n");
-    if (!name || !verdict || !why || strcmp(name, test) != 0 || strcmp(verdict, "cannot pass") != 0) continue;
-    snprintf(out_reason, LINE_BYTES, "%s", why);
-    found = true;
-  }
-  if (file) fclose(file);
-  return found;
-}
-
 static bool run_list(const arguments_t *arguments, const char *tests_folder, tally_t *tally) {
-  char path[PATH_BYTES], line[LINE_BYTES], reason[LINE_BYTES], case_folder[PATH_BYTES];
+  char path[PATH_BYTES], line[LINE_BYTES], case_folder[PATH_BYTES];
   snprintf(path, sizeof path, "%s/list.txt", arguments->folder);
   FILE *file = fopen(path, "r");
   if (!file) {
@@ -158,9 +167,7 @@ static bool run_list(const arguments_t *arguments, const char *tests_folder, tal
     const char *name = line;
     line[strcspn(line, "\t")] = 0;
     snprintf(case_folder, sizeof case_folder, "%s/%.400s", tests_folder, name);
-    const bool skipped = cannot_pass(arguments->folder, name, reason);
-    const delta_backend_case_t backend_case = {case_folder, tier, skipped ? reason : NULL, arguments->kernels};
-    run_case(arguments, name, &backend_case, tally);
+    run_case(arguments, name, case_folder, tier, tally);
   }
   fclose(file);
   return true;
@@ -203,8 +210,7 @@ static void run_plain_case(const char *name, const char *path, void *self) {
   if (!has_file(path, "model.onnx")) return;
   char full_name[PATH_BYTES];
   snprintf(full_name, sizeof full_name, "%s/%.400s", run->group, name);
-  const delta_backend_case_t backend_case = {path, NULL, NULL, run->arguments->kernels};
-  run_case(run->arguments, full_name, &backend_case, run->tally);
+  run_case(run->arguments, full_name, path, NULL, run->tally);
 }
 
 static void run_plain_group(const char *name, const char *path, void *self) {

@@ -159,7 +159,7 @@ static void run_program(runner_t *runner, const char *const *arguments, delta_pr
 // size must not be told.
 static void plan(runner_t *runner, const char *model, const char *loss, const char *plan_path, delta_process_result_t *result,
                  verdict_t *verdict) {
-  const char *arguments[MOST_ARGUMENTS] = {"deltaplan", model, "-o", plan_path, "--optimizer", "sgd"};
+  const char *arguments[MOST_ARGUMENTS] = {"deltaplan", model, "-o", plan_path, "--profile", "estimate", "--optimizer", "sgd"};
   size_t count = 6;
   bool gave_loss = false, gave_batch = false;
   for (;;) {

@@ -54,6 +54,7 @@ static delta_status_t read_entry(const delta_json_document_t *index, const delta
 static delta_status_t plan_by(const model_entry_t *entry, int64_t batch, const char *policy, delta_plan_summary_t *out_summary) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
+  options.profile = "estimate";
   options.model_path = entry->path;
   options.policy = policy;
   options.budget = "unlimited";

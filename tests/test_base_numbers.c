@@ -182,6 +182,17 @@ Test(random, philox_known_answers) {
   }
 }
 
+// The first values of the reference implementation with state 1234567.
+Test(random, sequence_known_answers) {
+  delta_random_sequence_t sequence = {1234567};
+  const uint64_t wanted[] = {UINT64_C(6457827717110365317), UINT64_C(3203168211198807973), UINT64_C(9817491932198370423)};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; ++i) cr_assert_eq(delta_random_next(&sequence), wanted[i]);
+  uint32_t seen[7] = {0};
+  for (int i = 0; i < 7000; ++i) ++seen[delta_random_below(&sequence, 7)];
+  for (int i = 0; i < 7; ++i) cr_assert(seen[i] > 850 && seen[i] < 1150, "%d was drawn %u times", i, seen[i]);
+  cr_assert_eq(delta_random_below(&sequence, 0), 0);
+}
+
 Test(random, streams_differ_and_repeat) {
   const uint64_t key = delta_random_key(1, 2, 3);
   cr_assert_eq(key, delta_random_key(1, 2, 3));

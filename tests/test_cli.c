@@ -221,7 +221,6 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
       "deltaplan model.onnx --levers all",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --init random",
-      "deltaplan model.onnx --save-profile p.json",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
       "deltaplan model.onnx --dump-problem p.json",
@@ -431,6 +430,8 @@ Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
 #define DATA "deltarun a.plan --data x=x.npy,label=y.npy --steps 1 "
   static const line_case_t cases[] = {
       {"deltaplan model.onnx -o model.onnx --loss mse --batch 2", "model.onnx|another path"},
+      {"deltaplan model.onnx --save-profile model.onnx --loss mse --batch 2", "model.onnx|another path"},
+      {"deltaplan model.onnx -o b.plan --save-profile ./b.plan --loss mse --batch 2", "-o|--save-profile"},
       {"deltaplan model.onnx -o ./link.onnx --loss mse --batch 2", "link.onnx|another path"},
       {DATA "-o model.onnx", "-o|model.onnx|another path"},
       {DATA "-o ../$(basename $PWD)/a.plan", "-o|a.plan|plan|another path"},

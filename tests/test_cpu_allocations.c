@@ -85,9 +85,9 @@ static void observe(bool begins, const char *kernel_name, int earlier) {
     2, {k, k}, {s, s}, {1, 1}, {p, p}, { p, p } \
   }
 #define POOL(op)      NODE(op, delta_pool_attrs_t, .window = SQUARE(2, 2, 0), .out_spatial = L(30, 30), .data_spatial = L(60, 60))
-#define CONV(op)      NODE(op, delta_conv_attrs_t, SQUARE(3, 1, 1), 1, L(30, 30))
-#define CONV_1X1(op)  NODE(op, delta_conv_attrs_t, SQUARE(1, 1, 0), 1, L(30, 30))
-#define DEPTHWISE(op) NODE(op, delta_conv_attrs_t, SQUARE(3, 1, 1), 16, L(30, 30))
+#define CONV(op)      NODE(op, delta_conv_attrs_t, .window = SQUARE(3, 1, 1), .group = 1, .data_spatial = L(30, 30))
+#define CONV_1X1(op)  NODE(op, delta_conv_attrs_t, .window = SQUARE(1, 1, 0), .group = 1, .data_spatial = L(30, 30))
+#define DEPTHWISE(op) NODE(op, delta_conv_attrs_t, .window = SQUARE(3, 1, 1), .group = 16, .data_spatial = L(30, 30))
 #define MATMUL(a, b)  NODE(MATMUL, delta_matmul_attrs_t, a, b)
 
 Test(cpu_allocations, own_kernels) {

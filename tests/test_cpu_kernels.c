@@ -63,7 +63,7 @@ Test(cpu_kernels, matmul) {
 #define SQUARE(k, s, p) WINDOW2(k, k, s, s, 1, 1, p, p, p, p)
 
 Test(cpu_kernels, convolution) {
-#define CONV(window, group, ...) NODE(CONV, delta_conv_attrs_t, window, group, {__VA_ARGS__})
+#define CONV(window_, group_, ...) NODE(CONV, delta_conv_attrs_t, .window = window_, .group = group_, .data_spatial = {__VA_ARGS__})
   const delta_kernel_case_t rows[] = {
       {"3x3", CONV(SQUARE(3, 1, 1), 1, 12, 13), 2, 1, .inputs = {REALS(2, 5, 12, 13), REALS(7, 5, 3, 3)}, .tolerance = 1e-5},
       {"3x3 with bias", CONV(SQUARE(3, 1, 1), 1, 12, 13), 3, 1, .inputs = {REALS(2, 16, 12, 13), REALS(32, 16, 3, 3), REALS(32)},
@@ -96,8 +96,60 @@ Test(cpu_kernels, convolution) {
   CHECK_KERNEL_CASES(rows);
 }
 
+// Layouts of x and y; physical shapes stand in the operands.
+Test(cpu_kernels, convolution_layouts) {
+#define LAYOUTS(op, window_, group_, spatial, x, y)                                                                       \
+  NODE(op, delta_conv_attrs_t, .window = window_, .group = group_, .data_spatial = spatial, .x_layout = DELTA_LAYOUT_##x, \
+       .y_layout = DELTA_LAYOUT_##y)
+#define AT9 L(9, 10)
+  const delta_kernel_case_t rows[] = {
+      {"channels last", LAYOUTS(CONV, SQUARE(3, 1, 1), 1, AT9, CHANNELS_LAST, CHANNELS_LAST), 3, 1,
+       .inputs = {REALS(2, 9, 10, 5), REALS(7, 5, 3, 3), REALS(7)}, .tolerance = 1e-5},
+      {"channels last, 1x1", LAYOUTS(CONV, SQUARE(1, 2, 0), 1, AT9, CHANNELS_LAST, CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 9, 10, 16), REALS(24, 16, 1, 1)}, .tolerance = 1e-5},
+      {"blocked by 8", LAYOUTS(CONV, SQUARE(3, 1, 1), 1, AT9, BLOCKED_8, BLOCKED_8), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 8), REALS(24, 16, 3, 3)}, .tolerance = 2e-5},
+      {"blocked by 16", LAYOUTS(CONV, SQUARE(3, 2, 1), 1, AT9, BLOCKED_16, BLOCKED_16), 3, 1,
+       .inputs = {REALS(2, 2, 9, 10, 16), REALS(16, 32, 3, 3), REALS(16)}, .tolerance = 2e-5},
+      {"blocked, 1x1", LAYOUTS(CONV, SQUARE(1, 1, 0), 1, AT9, BLOCKED_16, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 16), REALS(16, 32, 1, 1)}, .tolerance = 2e-5},
+      {"stem: plain to blocked", LAYOUTS(CONV, SQUARE(3, 2, 1), 1, AT9, PLAIN, BLOCKED_16), 3, 1,
+       .inputs = {REALS(2, 3, 9, 10), REALS(16, 3, 3, 3), REALS(16)}, .tolerance = 1e-5},
+      {"head: blocked to plain", LAYOUTS(CONV, SQUARE(1, 1, 0), 1, AT9, BLOCKED_16, PLAIN), 3, 1,
+       .inputs = {REALS(2, 1, 9, 10, 16), REALS(3, 16, 1, 1), REALS(3)}, .tolerance = 1e-5},
+      {"groups, blocked", LAYOUTS(CONV, SQUARE(3, 1, 1), 2, AT9, BLOCKED_16, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 16), REALS(32, 16, 3, 3)}, .tolerance = 2e-5},
+      {"depthwise, blocked", LAYOUTS(CONV, SQUARE(3, 1, 1), 16, AT9, BLOCKED_8, BLOCKED_8), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 8), REALS(16, 1, 3, 3)}, .tolerance = 1e-5},
+      {"depthwise, channels last", LAYOUTS(CONV, SQUARE(3, 1, 1), 5, AT9, CHANNELS_LAST, CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 9, 10, 5), REALS(5, 1, 3, 3)}, .tolerance = 1e-5},
+      {"one dimension, blocked", LAYOUTS(CONV, WINDOW1(5, 2, 1, 2, 1), 1, L(40), BLOCKED_8, BLOCKED_8), 2, 1,
+       .inputs = {REALS(3, 1, 40, 8), REALS(16, 8, 5)}, .tolerance = 1e-5},
+      {"three dimensions, channels last", LAYOUTS(CONV, WINDOW3(3, 2, 3, 1, 1, 1), 1, L(6, 7, 5), CHANNELS_LAST, CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 6, 7, 5, 3), REALS(4, 3, 3, 2, 3)}, .tolerance = 1e-5},
+      {"by data, channels last", LAYOUTS(CONV_DATA, SQUARE(3, 1, 1), 1, AT9, CHANNELS_LAST, CHANNELS_LAST), 3, 1,
+       .inputs = {REALS(2, 9, 10, 7), REALS(7, 5, 3, 3), REALS(5)}, .tolerance = 1e-5},
+      {"by data, blocked", LAYOUTS(CONV_DATA, SQUARE(3, 1, 1), 1, AT9, BLOCKED_16, BLOCKED_16), 3, 1,
+       .inputs = {REALS(2, 1, 9, 10, 16), REALS(16, 32, 3, 3), REALS(32)}, .tolerance = 2e-5},
+      {"by data, plain from blocked", LAYOUTS(CONV_DATA, SQUARE(3, 1, 1), 1, AT9, PLAIN, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 1, 9, 10, 16), REALS(16, 3, 3, 3)}, .tolerance = 1e-5},
+      {"by data, depthwise, blocked", LAYOUTS(CONV_DATA, SQUARE(3, 1, 1), 16, AT9, BLOCKED_8, BLOCKED_8), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 8), REALS(16, 1, 3, 3)}, .tolerance = 1e-5},
+      {"by weight, channels last", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT9, CHANNELS_LAST, CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 9, 10, 5), REALS(2, 9, 10, 7)}, .tolerance = 5e-5},
+      {"by weight, blocked", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT9, BLOCKED_16, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 16), REALS(2, 1, 9, 10, 16)}, .tolerance = 5e-5},
+      {"by weight, stem", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT9, PLAIN, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 3, 9, 10), REALS(2, 1, 9, 10, 16)}, .tolerance = 5e-5},
+      {"by weight, depthwise, blocked", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 16, AT9, BLOCKED_8, BLOCKED_8), 2, 1,
+       .inputs = {REALS(2, 2, 9, 10, 8), REALS(2, 2, 9, 10, 8)}, .tolerance = 5e-5},
+  };
+  CHECK_KERNEL_CASES(rows);
+}
+
 Test(cpu_kernels, convolution_by_data) {
-#define CONV_DATA(window, group, ...) NODE(CONV_DATA, delta_conv_attrs_t, window, group, {__VA_ARGS__})
+#define CONV_DATA(window_, group_, ...) \
+  NODE(CONV_DATA, delta_conv_attrs_t, .window = window_, .group = group_, .data_spatial = {__VA_ARGS__})
   const delta_kernel_case_t rows[] = {
       {"3x3", CONV_DATA(SQUARE(3, 1, 1), 1, 12, 13), 2, 1, .inputs = {REALS(2, 7, 12, 13), REALS(7, 5, 3, 3)}, .tolerance = 1e-5},
       {"stride 2, ragged", CONV_DATA(SQUARE(3, 2, 0), 1, 10, 12), 2, 1, .inputs = {REALS(1, 3, 4, 5), REALS(3, 2, 3, 3)},
@@ -128,7 +180,8 @@ Test(cpu_kernels, convolution_by_data) {
 }
 
 Test(cpu_kernels, convolution_by_weight) {
-#define CONV_WEIGHT(window, group, ...) NODE(CONV_WEIGHT, delta_conv_attrs_t, window, group, {__VA_ARGS__}), 2, 1
+#define CONV_WEIGHT(window_, group_, ...) \
+  NODE(CONV_WEIGHT, delta_conv_attrs_t, .window = window_, .group = group_, .data_spatial = {__VA_ARGS__}), 2, 1
   const delta_kernel_case_t rows[] = {
       {"3x3", CONV_WEIGHT(SQUARE(3, 1, 1), 1, 12, 13), .inputs = {REALS(2, 5, 12, 13), REALS(2, 7, 12, 13)}, .tolerance = 5e-5},
       {"stride 2, ragged", CONV_WEIGHT(SQUARE(3, 2, 0), 1, 10, 12), .inputs = {REALS(1, 2, 10, 12), REALS(1, 3, 4, 5)}, .tolerance = 5e-5},
@@ -152,9 +205,12 @@ Test(cpu_kernels, convolution_by_weight) {
 }
 
 Test(cpu_kernels, max_pooling) {
-#define MAX_POOL(window, out, data, index) NODE(MAX_POOL, delta_pool_attrs_t, window, out, data, false, DELTA_POOL_INDEX_##index), 1
-#define MAX_POOL_GRAD(window, out, data, index) \
-  NODE(MAX_POOL_GRAD, delta_pool_attrs_t, window, out, data, false, DELTA_POOL_INDEX_##index), 2, 1
+#define MAX_POOL(window_, out, data, index_) \
+  NODE(MAX_POOL, delta_pool_attrs_t, .window = window_, .out_spatial = out, .data_spatial = data, .index = DELTA_POOL_INDEX_##index_), 1
+#define MAX_POOL_GRAD(window_, out, data, index_)                                                      \
+  NODE(MAX_POOL_GRAD, delta_pool_attrs_t, .window = window_, .out_spatial = out, .data_spatial = data, \
+       .index = DELTA_POOL_INDEX_##index_),                                                            \
+      2, 1
   const delta_kernel_case_t rows[] = {
       {"2x2", MAX_POOL(SQUARE(2, 2, 0), L(6, 7), L(12, 15), WINDOW), 2, .inputs = {REALS(2, 3, 12, 15)}},
       {"3x3, overlapping", MAX_POOL(SQUARE(3, 2, 1), L(15, 15), L(30, 29), WINDOW), 2, .inputs = {REALS(2, 20, 30, 29)}},
@@ -186,6 +242,35 @@ Test(cpu_kernels, max_pooling) {
        .inputs = {REALS(2, 3, 3, 3, 2), OF(U8, COUNTING, 12, 2, 3, 3, 3, 2)}},
       {"gradient, dilated", MAX_POOL_GRAD(WINDOW2(3, 2, 2, 1, 2, 3, 1, 0, 2, 1), L(5, 11), L(10, 13), WINDOW),
        .inputs = {REALS(2, 3, 5, 11), OF(U8, COUNTING, 6, 2, 3, 5, 11)}},
+  };
+  CHECK_KERNEL_CASES(rows);
+}
+
+// Physical shapes stand in the operands.
+Test(cpu_kernels, pooling_layouts) {
+#define POOL(op, window_, out, data, lies) \
+  NODE(op, delta_pool_attrs_t, .window = window_, .out_spatial = out, .data_spatial = data, .layout = DELTA_LAYOUT_##lies)
+  const delta_kernel_case_t rows[] = {
+      {"max, channels last", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 2, .inputs = {REALS(2, 30, 29, 20)}},
+      {"max, blocked", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), BLOCKED_8), 1, 2, .inputs = {REALS(2, 3, 30, 29, 8)}},
+      {"max, many channels", POOL(MAX_POOL, SQUARE(2, 2, 0), L(3, 3), L(6, 6), CHANNELS_LAST), 1, 2, .inputs = {REALS(1, 6, 6, 1100)}},
+      {"max, no index", POOL(MAX_POOL, SQUARE(2, 2, 0), L(3, 40), L(6, 80), BLOCKED_16), 1, 1, .inputs = {REALS(2, 2, 6, 80, 16)}},
+      {"max, special values", POOL(MAX_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), BLOCKED_8), 1, 2,
+       .inputs = {SPECIALS(2, 1, 30, 29, 8)}},
+      {"max, one dimension", POOL(MAX_POOL, WINDOW1(3, 2, 1, 1, 1), L(20), L(40), CHANNELS_LAST), 1, 2, .inputs = {REALS(2, 40, 5)}},
+      {"max, three dimensions", POOL(MAX_POOL, WINDOW3(2, 2, 2, 2, 1, 0), L(2, 3, 4), L(4, 6, 8), BLOCKED_8), 1, 2,
+       .inputs = {REALS(2, 2, 4, 6, 8, 8)}},
+      {"max gradient, channels last", POOL(MAX_POOL_GRAD, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 2, 1,
+       .inputs = {REALS(2, 15, 15, 20), OF(U8, COUNTING, 9, 2, 15, 15, 20)}},
+      {"max gradient, blocked", POOL(MAX_POOL_GRAD, SQUARE(2, 2, 0), L(15, 14), L(30, 29), BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 2, 15, 14, 16), OF(U8, COUNTING, 4, 2, 2, 15, 14, 16)}},
+      {"average, channels last", POOL(AVERAGE_POOL, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 1,
+       .inputs = {REALS(2, 30, 29, 20)}},
+      {"average, blocked", POOL(AVERAGE_POOL, SQUARE(3, 1, 1), L(30, 29), L(30, 29), BLOCKED_8), 1, 1, .inputs = {REALS(2, 3, 30, 29, 8)}},
+      {"average gradient, channels last", POOL(AVERAGE_POOL_GRAD, SQUARE(3, 2, 1), L(15, 15), L(30, 29), CHANNELS_LAST), 1, 1,
+       .inputs = {REALS(2, 15, 15, 20)}},
+      {"average gradient, blocked", POOL(AVERAGE_POOL_GRAD, SQUARE(2, 2, 0), L(15, 14), L(30, 28), BLOCKED_16), 1, 1,
+       .inputs = {REALS(2, 2, 15, 14, 16)}},
   };
   CHECK_KERNEL_CASES(rows);
 }

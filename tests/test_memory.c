@@ -293,7 +293,7 @@ ParameterizedTest(process_case_t *c, memory, process_beside_the_arena, .timeout 
   delta_test_folder_path(&folder, "trained.onnx", trained);
   static delta_process_result_t planned, run;
   const char *const plan_arguments[] = {
-      DELTA_BINARY_FOLDER "/deltaplan", model, "-o", plan_path, "--loss", "mse", "--budget", "unlimited", NULL};
+      DELTA_BINARY_FOLDER "/deltaplan", model, "-o", plan_path, "--loss", "mse", "--budget", "unlimited", "--profile", "estimate", NULL};
   delta_process_run(&(delta_process_t){.arguments = plan_arguments, .limit_seconds = 60}, &planned);
   cr_assert_eq(planned.exit_status, 0, "%s", planned.error);
   cr_expect_lt(planned.peak_bytes, 64 * mebibyte, "%s: planning takes %.1f MiB", c->name, planned.peak_bytes / mebibyte);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "planner/pack.h"
 #include "tests/support/planning.h"
 #include "tests/support/support.h"
@@ -30,10 +31,11 @@ static void find_bound(block_list_t *list) {
   }
 }
 
-static uint64_t pack(block_list_t *list) {
+static uint64_t pack_into(block_list_t *list, uint64_t capacity_bytes) {
   uint64_t end_bytes = 0;
   find_bound(list);
-  delta_test_must(delta_pack(list->items, list->count, list->bound_bytes, list->bound_step, delta_allocator_system(), &end_bytes));
+  const delta_pack_goal_t goal = {list->bound_bytes, list->bound_step, capacity_bytes};
+  delta_test_must(delta_pack(list->items, list->count, &goal, delta_allocator_system(), &end_bytes));
   uint64_t largest = 0;
   for (uint32_t i = 0; i < list->count; ++i) {
     const delta_block_t *a = &list->items[i];
@@ -49,6 +51,8 @@ static uint64_t pack(block_list_t *list) {
   cr_assert_geq(end_bytes, list->bound_bytes);
   return end_bytes;
 }
+
+static uint64_t pack(block_list_t *list) { return pack_into(list, UINT64_MAX); }
 
 Test(planner_pack, random_blocks_never_overlap) {
   static block_list_t list;
@@ -105,6 +109,85 @@ Test(planner_pack, training_steps_stay_within_two_percent) {
   }
 }
 
+// What is left of a U-Net's training step when everything is removed without which the fixed orders still miss the bound by 14 %: two large workspaces
+// beside skip connections, and a small block that lives long. Sizes in units of 64 bytes.
+static const delta_block_t skip_connections[] = {
+    {.first = 0, .last = 10, .size_bytes = 2097152}, {.first = 1, .last = 9, .size_bytes = 1048576},
+    {.first = 2, .last = 9, .size_bytes = 4},        {.first = 3, .last = 7, .size_bytes = 1048576},
+    {.first = 4, .last = 4, .size_bytes = 2099456},  {.first = 4, .last = 6, .size_bytes = 1048576},
+    {.first = 5, .last = 8, .size_bytes = 1048576},  {.first = 7, .last = 7, .size_bytes = 2101894},
+    {.first = 8, .last = 8, .size_bytes = 2099456},  {.first = 8, .last = 11, .size_bytes = 1048576},
+    {.first = 11, .last = 11, .size_bytes = 3150336}};
+
+static void make_skip_connections(block_list_t *list) {
+  *list = (block_list_t){0};
+  for (size_t i = 0; i < sizeof skip_connections / sizeof *skip_connections; ++i) {
+    add_block(list, skip_connections[i].first, skip_connections[i].last, 64 * skip_connections[i].size_bytes);
+  }
+}
+
+Test(planner_pack, workspaces_beside_skip_connections_reach_the_bound) {
+  static block_list_t list;
+  make_skip_connections(&list);
+  const uint64_t end_bytes = pack(&list);
+  cr_assert_leq((double)end_bytes, 1.004 * (double)list.bound_bytes);
+}
+
+// An encoder and a decoder: few sizes, skip connections, workspaces as large as several activations, small gradients that live to the end.
+static void make_skipping_training(block_list_t *list, uint64_t seed, uint32_t levels) {
+  delta_test_numbers_t numbers = {seed};
+  const uint32_t end = 12 * levels;
+  *list = (block_list_t){0};
+  for (uint32_t i = 0; i < 2 * levels; ++i) {
+    const uint32_t level = i < levels ? i : 2 * levels - 1 - i;
+    const uint64_t size_bytes = (UINT64_C(64) << 20) >> level;
+    const uint32_t forward = 2 * i, backward = end - 4 * i;
+    add_block(list, forward, backward, size_bytes);                                            // saved by the operator
+    add_block(list, forward + 1, i < levels ? 2 * (2 * levels - i) : forward + 2, size_bytes); // the skip connection
+    add_block(list, forward, forward, size_bytes * delta_test_number(&numbers, 4) + 4096);     // workspaces
+    add_block(list, backward, backward, size_bytes * delta_test_number(&numbers, 4) + 8192);
+    add_block(list, backward - 1, backward - 1, size_bytes * delta_test_number(&numbers, 3) + 256);
+    add_block(list, backward - 2, backward + 2 > end ? end : backward + 2, size_bytes); // gradient handed on
+    add_block(list, backward - 1, end, 64 * (1 + delta_test_number(&numbers, 9000)));   // weight gradient
+  }
+}
+
+Test(planner_pack, nearly_all_training_steps_with_skips_stay_within_two_percent) {
+  static block_list_t list;
+  uint32_t missed = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    make_skipping_training(&list, seed, 3 + (uint32_t)(seed % 6));
+    missed += (double)pack(&list) > 1.02 * (double)list.bound_bytes;
+  }
+  cr_assert_leq(missed, 2, "%u of 60 miss", missed);
+}
+
+Test(planner_pack, the_first_packing_that_fits_is_enough) {
+  static block_list_t list;
+  make_skip_connections(&list);
+  find_bound(&list);
+  const uint64_t capacity_bytes = list.bound_bytes + list.bound_bytes / 5;
+  const uint64_t loose_bytes = pack_into(&list, capacity_bytes);
+  cr_assert_leq(loose_bytes, capacity_bytes);
+  cr_assert_gt(loose_bytes, list.bound_bytes + list.bound_bytes / 50, "the search went on to %llu", (unsigned long long)loose_bytes);
+  cr_assert_eq(pack_into(&list, list.bound_bytes), list.bound_bytes);
+  cr_assert_geq(pack_into(&list, list.bound_bytes / 2), list.bound_bytes); // does not fit: as small as can be found
+}
+
+// One call is bounded by its effort, also where no packing reaches the bound. The limit is generous: the machine may be busy.
+Test(planner_pack, many_blocks_take_little_time) {
+  static block_list_t list;
+  make_training(&list, 3, 390);
+  while (list.count < 4000) add_block(&list, list.count % 700, list.count % 700 + list.count % 90, 64 * (list.count * 2654435761u % 5000));
+  const double start_seconds = delta_clock_seconds();
+  uint64_t end_bytes = 0;
+  find_bound(&list);
+  const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX};
+  delta_test_must(delta_pack(list.items, list.count, &goal, delta_allocator_system(), &end_bytes));
+  cr_assert_lt(delta_clock_seconds() - start_seconds, 8);
+  cr_assert_leq((double)end_bytes, 1.02 * (double)list.bound_bytes);
+}
+
 Test(planner_pack, equal_blocks_give_equal_offsets) {
   static block_list_t first, second;
   make_training(&first, 9, 100);
@@ -122,8 +205,8 @@ Test(planner_pack, memory_may_run_out) {
     delta_test_allocator_t faults;
     delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
     uint64_t end_bytes;
-    delta_status_t status =
-        delta_pack(list.items, list.count, list.bound_bytes, list.bound_step, delta_test_allocator_interface(&faults), &end_bytes);
+    const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX};
+    delta_status_t status = delta_pack(list.items, list.count, &goal, delta_test_allocator_interface(&faults), &end_bytes);
     cr_assert_eq(faults.live_bytes, 0);
     if (!status) break;
     cr_assert_eq(delta_status_code(status), DELTA_STATUS_OUT_OF_MEMORY);

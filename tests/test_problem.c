@@ -227,7 +227,8 @@ Test(problem, a_training_graph_becomes_a_problem) {
   cr_assert_eq(all[tensors[next.index]].kind, DELTA_CLASS_PARAMETERS);
   const delta_problem_step_t *update = step_making(problem, tensors[next.index]);
   cr_assert_eq(update->flags, DELTA_STEP_UPDATE);
-  cr_assert_eq(update->inplace_count, 0);
+  cr_assert(offers(update, tensors[w.index], tensors[next.index])); // counts when the state lies below
+  cr_assert_eq(update->inplace_count, 1);
   cr_assert_eq(update->seconds, (double)update->node);
   cr_assert_eq(update->workspace_bytes, (10 * update->node + 63) / 64 * 64);
   cr_assert(offers(step_making(problem, tensors[relu.index]), tensors[x.index], tensors[relu.index]));

@@ -47,8 +47,15 @@ typedef struct delta_plan_options {
   size_t train_count;
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
-  int32_t threads;         // 0: as many as the process may use
+  int32_t threads; // 0: as many as the process may use
+  // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
+  const char *profile;
+  const char *save_profile; // a file that receives what was measured or read; NULL for none
+  const char *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
+  // Told while kernels are measured; NULL for none.
+  void (*progress)(void *self, uint32_t done, uint32_t total);
+  void *progress_self;
   delta_log_sink_t log;
 } delta_plan_options_t;
 

@@ -5,12 +5,14 @@
 //   delta_reference_NAME  (onnx/reference/*.c)    the plain kernel: any supported type, one thread; defines the operator
 //   delta_gradient_NAME   (onnx/gradient/*.c)     emits the gradient; "none" in the gradient column: not differentiable
 //
-// All data is dense and row-major ("plain" layout); other layouts are a matter of the driver. Axes in attributes are never negative.
+// All data is dense and row-major. Operators that slide windows may work on tensors whose physical shape is that of another layout (onnx/graph/layout.h):
+// their attributes say so, and mean the plain shapes. Axes in attributes are never negative.
 #ifndef DELTA_ONNX_GRAPH_CORE_OPS_H_
 #define DELTA_ONNX_GRAPH_CORE_OPS_H_
 
 #include "base/shape.h"
 #include "onnx/graph/expr.h"
+#include "onnx/graph/layout.h"
 
 // Flags
 enum {
@@ -143,6 +145,7 @@ typedef struct delta_conv_attrs {
   delta_window_t window;
   int64_t group;
   int64_t data_spatial[DELTA_MAX_SPATIAL]; // spatial dimensions of the CONV's x
+  delta_layout_t x_layout, y_layout;       // of the CONV's x and y (and dx, dy); weights are always plain
 } delta_conv_attrs_t;
 
 // X(identifier): what MAX_POOL's second output holds. WINDOW: uint8, index of the maximum within its window (row-major over the kernel; kernels of at most 255).
@@ -159,6 +162,7 @@ typedef struct delta_pool_attrs {
   int64_t data_spatial[DELTA_MAX_SPATIAL];
   bool count_include_pad;
   delta_pool_index_t index;
+  delta_layout_t layout; // of all tensors; flat indices mean plain positions
 } delta_pool_attrs_t;
 
 // SOFTMAX: x -> y along one axis; log: its logarithm. SOFTMAX_GRAD: dy, y -> dx.
@@ -333,6 +337,9 @@ typedef struct delta_core_op_info {
   delta_status_t (*gradient)(const struct delta_gradient_args *args); // delta_gradient_none: UNSUPPORTED naming the node
 } delta_core_op_info_t;
 const delta_core_op_info_t *delta_core_op_info(delta_core_op_t op);
+
+// Runs a node's reference kernel on operands of any layout. The rows' own functions are for plain ones.
+DELTA_MUST_USE delta_status_t delta_reference_node(const delta_reference_args_t *args);
 
 #define DELTA_CORE_DECLARE(id, name, min_in, max_in, min_out, max_out, gradient_name, flags) \
   delta_status_t delta_infer_##name(const delta_infer_args_t *args);                         \

@@ -198,7 +198,7 @@ static delta_status_t evaluate(delta_graph_t *graph, const delta_node_t *node, c
     if (output != NULL) DELTA_RETURN_IF_ERROR(delta_region_allocate(&graph->region, delta_tensor_bytes(output), 1, &buffers[k]));
   }
   const delta_reference_args_t args = {.graph = graph, .node = node, .inputs = inputs, .outputs = buffers, .allocator = graph->allocator};
-  return delta_core_op_info(node->op)->reference(&args);
+  return delta_reference_node(&args);
 }
 
 static delta_status_t fold_node(delta_graph_t *graph, const delta_node_t *node) {

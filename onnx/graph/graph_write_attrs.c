@@ -97,11 +97,18 @@ static void write_window(delta_graph_sink_t sink, const delta_window_t *window) 
   write_integers(sink, "pads_end", window->pads_end, spatial);
 }
 
+// Only where it is not plain.
+static void write_layout(delta_graph_sink_t sink, const char *name, delta_layout_t layout) {
+  if (layout != DELTA_LAYOUT_PLAIN) delta_graph_write(sink, " %s=%s", name, delta_layout_name(layout));
+}
+
 static void write_conv(delta_graph_sink_t sink, const delta_node_t *node) {
   const delta_conv_attrs_t *attrs = node->attrs;
   write_window(sink, &attrs->window);
   write_integer(sink, "group", attrs->group);
   write_integers(sink, "data_spatial", attrs->data_spatial, (size_t)attrs->window.spatial);
+  write_layout(sink, "x_layout", attrs->x_layout);
+  write_layout(sink, "y_layout", attrs->y_layout);
 }
 
 static void write_pool(delta_graph_sink_t sink, const delta_node_t *node) {
@@ -111,6 +118,7 @@ static void write_pool(delta_graph_sink_t sink, const delta_node_t *node) {
   write_integers(sink, "data_spatial", attrs->data_spatial, (size_t)attrs->window.spatial);
   write_integer(sink, "count_include_pad", attrs->count_include_pad);
   write_integer(sink, "index", attrs->index);
+  write_layout(sink, "layout", attrs->layout);
 }
 
 static void write_softmax(delta_graph_sink_t sink, const delta_node_t *node) {

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "onnx/graph/plain_node.h"
+
 bool delta_core_output_optional(delta_core_op_t op, uint32_t k) {
   const delta_core_op_info_t *info = delta_core_op_info(op);
   return k >= info->min_outputs && !(info->flags & DELTA_CORE_FLAG_LIST);
@@ -29,9 +31,28 @@ static delta_status_t check_counts(const delta_infer_args_t *args, const delta_c
   return DELTA_OK;
 }
 
+// Infers by plain shapes and gives the outputs their physical ones.
+static delta_status_t infer_layouts(const delta_infer_args_t *args, const delta_core_op_info_t *info) {
+  delta_plain_node_t plain;
+  DELTA_RETURN_IF_ERROR(delta_plain_node_init(&plain, args->graph, args->node, false));
+  const delta_infer_args_t plain_args = {.graph = &plain.graph, .node = &plain.node, .types = args->types, .shapes = args->shapes};
+  DELTA_RETURN_IF_ERROR(info->infer(&plain_args));
+  for (uint32_t k = 0; k < args->node->output_count; ++k) {
+    const delta_layout_t layout = delta_node_output_layout(args->node, k);
+    if (layout == DELTA_LAYOUT_PLAIN) continue;
+    if (!delta_layout_fits(layout, &args->shapes[k])) {
+      char text[DELTA_SHAPE_TEXT_BYTES];
+      return delta_status_make(MALFORMED, "an output of shape %s cannot lie in layout %s", delta_shape_text(&args->shapes[k], text),
+                               delta_layout_name(layout));
+    }
+    args->shapes[k] = delta_layout_physical(layout, &args->shapes[k]);
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t infer_checked(const delta_infer_args_t *args, const delta_core_op_info_t *info) {
   DELTA_RETURN_IF_ERROR(check_counts(args, info));
-  DELTA_RETURN_IF_ERROR(info->infer(args));
+  DELTA_RETURN_IF_ERROR(delta_node_has_layouts(args->node) ? infer_layouts(args, info) : info->infer(args));
   for (uint32_t k = 0; k < args->node->output_count; ++k) {
     DELTA_RETURN_IF_ERROR(delta_shape_validate(&args->shapes[k], delta_dtype_bytes(args->types[k]), "output"));
   }

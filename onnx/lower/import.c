@@ -38,6 +38,8 @@ static void find_live_nodes(delta_import_state_t *state) {
     for (uint32_t i = 0; state->live[k] && i < node->input_count; ++i) {
       if (!delta_value_is_none(node->inputs[i])) state->uses[node->inputs[i].index] += 1;
     }
+    const delta_value_id_t y = state->live[k] ? delta_import_differentiated(model, node) : DELTA_VALUE_NONE;
+    if (!delta_value_is_none(y)) state->uses[y.index] += 1;
   }
 }
 

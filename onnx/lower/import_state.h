@@ -26,6 +26,9 @@ DELTA_MUST_USE delta_status_t delta_import_input_shapes(delta_import_state_t *st
 // support.c: finds the table row of every live node. One error lists all operators that have none.
 DELTA_MUST_USE delta_status_t delta_import_find_rows(delta_import_state_t *state);
 
+// lower_training.c: what a Gradient node differentiates, which it names by attribute and not as an input. NONE for every other node.
+delta_value_id_t delta_import_differentiated(const delta_model_t *model, const delta_model_node_t *node);
+
 // The known input called `name`, or NULL.
 const delta_known_input_t *delta_import_known_input(const delta_import_options_t *options, const char *name);
 

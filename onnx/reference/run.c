@@ -66,7 +66,7 @@ static delta_status_t hold_outputs(delta_reference_values_t *values, const delta
 
 static delta_status_t run_by_reference(void *self, const delta_reference_args_t *args) {
   (void)self;
-  return delta_core_op_info(args->node->op)->reference(args);
+  return delta_reference_node(args);
 }
 
 delta_status_t delta_reference_run_graph(delta_reference_values_t *values) {

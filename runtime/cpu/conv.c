@@ -19,6 +19,12 @@ const char *delta_cpu_conv_refuse(const delta_graph_t *graph, const delta_node_t
   return refuse_empty(graph, node);
 }
 
+const char *delta_cpu_conv_plain_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  const delta_conv_attrs_t *attrs = node->attrs;
+  if (attrs->x_layout != DELTA_LAYOUT_PLAIN || attrs->y_layout != DELTA_LAYOUT_PLAIN) return "a tensor is not in the plain layout";
+  return delta_cpu_conv_refuse(graph, node);
+}
+
 delta_status_t delta_cpu_conv_prepare(delta_kernel_t *kernel) {
   const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
   delta_onednn_primitive_t *primitive = NULL;
@@ -26,7 +32,7 @@ delta_status_t delta_cpu_conv_prepare(delta_kernel_t *kernel) {
   dnnl_primitive_desc_t description = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_open(kernel, &primitive), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_layouts(&pass, pass.tensors[DELTA_CONV_X]->shape.dims[0], layouts), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_layouts(&pass, pass.shapes[DELTA_CONV_X].dims[0], layouts), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_conv_pass_describe(&pass, primitive, layouts, &description), cleanup);
   for (int role = 0; role < DELTA_CONV_ROLES; ++role)
     DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, pass.arguments[role], &layouts[role]), cleanup);

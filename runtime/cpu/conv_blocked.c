@@ -1,5 +1,6 @@
-// Convolutions through oneDNN on the layouts it likes best, a few images at a time: tensors are converted into the workspace and back while they are in
-// cache. Windows of single elements, side by side, gain nothing by that and are left to other kernels.
+// Convolutions through oneDNN on other layouts than the plain one. Tensors that lie in a layout are taken as they are; plain ones are converted, a few
+// images at a time, into the workspace and back while they are in cache. Where all tensors are plain, windows of single elements, side by side, gain nothing by
+// that and are left to other kernels. Weights are converted to what the library likes best in any case.
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
@@ -27,7 +28,9 @@ typedef struct delta_conv_blocked {
 const char *delta_cpu_conv_blocked_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   const char *reason = delta_cpu_conv_refuse(graph, node);
   if (reason) return reason;
-  const delta_window_t *window = &((const delta_conv_attrs_t *)node->attrs)->window;
+  const delta_conv_attrs_t *attrs = node->attrs;
+  const delta_window_t *window = &attrs->window;
+  if (attrs->x_layout != DELTA_LAYOUT_PLAIN || attrs->y_layout != DELTA_LAYOUT_PLAIN) return NULL;
   for (int32_t d = 0; d < window->spatial; ++d)
     if (window->kernel[d] > 1 || window->strides[d] > 1) return NULL;
   return "windows of single elements, side by side, gain nothing";
@@ -39,12 +42,15 @@ static size_t blocked_image_bytes(const delta_shape_t *shape) {
   return (size_t)(channels * delta_shape_count_range(shape, 2, shape->rank)) * sizeof(float);
 }
 
-// Images of one slice: the most that divide the batch and whose tensors stay within the limit. The weights are read once a slice, and written when they
-// are the result, so a slice may be as large as they are.
+// Images of one slice: the most that divide the batch and whose converted tensors stay within the limit. The weights are read once a slice, and written
+// when they are the result, so a slice may be as large as they are.
 static int64_t slice_images(const delta_conv_pass_t *pass) {
-  int64_t images = pass->tensors[DELTA_CONV_X]->shape.dims[0];
-  size_t image_bytes = blocked_image_bytes(&pass->tensors[DELTA_CONV_X]->shape) + blocked_image_bytes(&pass->tensors[DELTA_CONV_Y]->shape);
-  size_t weight_bytes = delta_tensor_bytes(pass->tensors[DELTA_CONV_W]);
+  int64_t images = pass->shapes[DELTA_CONV_X].dims[0];
+  size_t image_bytes = 0, weight_bytes = delta_tensor_bytes(pass->tensors[DELTA_CONV_W]);
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    if (role != DELTA_CONV_W && pass->layouts[role] == DELTA_LAYOUT_PLAIN) image_bytes += blocked_image_bytes(&pass->shapes[role]);
+  }
+  if (image_bytes == 0) return images;
   size_t limit_bytes = weight_bytes > SLICE_BYTES ? weight_bytes : SLICE_BYTES;
   int64_t most = (int64_t)(limit_bytes / image_bytes);
   for (int64_t count = most < images ? most : images; count > 1; --count)
@@ -109,10 +115,12 @@ delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
   if (status) return status;
   kernel->state = state;
   int64_t images = slice_images(&pass);
-  state->slices = pass.tensors[DELTA_CONV_X]->shape.dims[0] / images;
+  state->slices = pass.shapes[DELTA_CONV_X].dims[0] / images;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_init(&state->primitive), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_conv_pass_layouts(&pass, images, plain), cleanup);
   for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    any[role] = plain[role];
+    if (pass.layouts[role] != DELTA_LAYOUT_PLAIN) continue;
     status = DELTA_ONEDNN(dnnl_memory_desc_init_by_tag(&any[role], plain[role].ndims, plain[role].dims, dnnl_f32, dnnl_format_tag_any));
     if (status) goto cleanup;
   }

@@ -3,7 +3,7 @@
 #include "runtime/cpu/conv_pass.h"
 
 const char *delta_cpu_conv_matmul_refuse(const delta_graph_t *graph, const delta_node_t *node) {
-  const char *reason = delta_cpu_conv_refuse(graph, node);
+  const char *reason = delta_cpu_conv_plain_refuse(graph, node);
   if (reason) return reason;
   const delta_conv_attrs_t *attrs = node->attrs;
   const delta_window_t *window = &attrs->window;

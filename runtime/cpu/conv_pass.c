@@ -26,6 +26,10 @@ delta_conv_pass_t delta_conv_pass_of(const delta_graph_t *graph, const delta_nod
       memcpy(pass.arguments, (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, sizeof pass.arguments);
       break;
   }
+  pass.layouts[DELTA_CONV_X] = pass.attrs->x_layout;
+  pass.layouts[DELTA_CONV_Y] = pass.attrs->y_layout;
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role)
+    delta_layout_plain(pass.layouts[role], pass.attrs->window.spatial, &pass.tensors[role]->shape, &pass.shapes[role]);
   return pass;
 }
 
@@ -47,11 +51,11 @@ static delta_status_t weight_layout(const delta_shape_t *shape, int64_t group, d
 }
 
 delta_status_t delta_conv_pass_layouts(const delta_conv_pass_t *pass, int64_t images, dnnl_memory_desc_t out_layouts[DELTA_CONV_ROLES]) {
-  delta_shape_t x = pass->tensors[DELTA_CONV_X]->shape, y = pass->tensors[DELTA_CONV_Y]->shape;
+  delta_shape_t x = pass->shapes[DELTA_CONV_X], y = pass->shapes[DELTA_CONV_Y];
   x.dims[0] = y.dims[0] = images;
-  DELTA_RETURN_IF_ERROR(delta_onednn_dense(x.dims, x.rank, &out_layouts[DELTA_CONV_X]));
-  DELTA_RETURN_IF_ERROR(delta_onednn_dense(y.dims, y.rank, &out_layouts[DELTA_CONV_Y]));
-  return weight_layout(&pass->tensors[DELTA_CONV_W]->shape, pass->attrs->group, &out_layouts[DELTA_CONV_W]);
+  DELTA_RETURN_IF_ERROR(delta_onednn_layout(&x, pass->layouts[DELTA_CONV_X], &out_layouts[DELTA_CONV_X]));
+  DELTA_RETURN_IF_ERROR(delta_onednn_layout(&y, pass->layouts[DELTA_CONV_Y], &out_layouts[DELTA_CONV_Y]));
+  return weight_layout(&pass->shapes[DELTA_CONV_W], pass->attrs->group, &out_layouts[DELTA_CONV_W]);
 }
 
 // A window in oneDNN's terms.
@@ -72,8 +76,7 @@ static delta_conv_window_t window_of(const delta_conv_pass_t *pass) {
     out.strides[d] = window->strides[d];
     out.dilations[d] = window->dilations[d] - 1;
     out.pads_begin[d] = window->pads_begin[d];
-    out.pads_end[d] =
-        exact_pad_end(window, d, pass->tensors[DELTA_CONV_X]->shape.dims[d + 2], pass->tensors[DELTA_CONV_Y]->shape.dims[d + 2]);
+    out.pads_end[d] = exact_pad_end(window, d, pass->shapes[DELTA_CONV_X].dims[d + 2], pass->shapes[DELTA_CONV_Y].dims[d + 2]);
   }
   return out;
 }
@@ -115,23 +118,36 @@ cleanup:
   return status;
 }
 
-// Items are planes of the result.
-static void add_bias_planes(const void *context, int64_t begin, int64_t end, int32_t thread) {
+// The result of a transposed convolution as runs of `size` elements: a plane of one channel (plain), or the channels of one position, or of a block of
+// them (other layouts).
+typedef struct delta_conv_bias {
+  const float *bias;
+  float *y;
+  int64_t runs_per_block; // runs that have the same channels, one after the other
+  int64_t blocks;         // of channels, after which they begin again
+  int64_t size;
+  bool along; // the channels lie along a run
+} delta_conv_bias_t;
+
+// Items are runs.
+static void add_bias_runs(const void *context, int64_t begin, int64_t end, int32_t thread) {
   (void)thread;
-  const delta_kernel_launch_t *launch = context;
-  const delta_shape_t *shape = &delta_node_output(launch->kernel->graph, launch->kernel->node, 0)->shape;
-  const float *bias = launch->buffers->inputs[2];
-  int64_t size = delta_shape_count_range(shape, 2, shape->rank);
-  for (int64_t plane = begin; plane < end; ++plane) {
-    float *y = (float *)launch->buffers->outputs[0] + plane * size, value = bias[plane % shape->dims[1]];
-    for (int64_t i = 0; i < size; ++i) y[i] += value;
+  const delta_conv_bias_t *add = context;
+  for (int64_t run = begin; run < end; ++run) {
+    float *y = add->y + run * add->size;
+    const float *bias = add->bias + run / add->runs_per_block % add->blocks * (add->along ? add->size : 1);
+    for (int64_t i = 0; i < add->size; ++i) y[i] += bias[add->along ? i : 0];
   }
 }
 
 void delta_conv_pass_add_bias(const delta_conv_pass_t *pass, const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   if (!pass->bias) return;
-  const delta_kernel_launch_t launch = {kernel, buffers};
-  const delta_shape_t *shape = &pass->tensors[pass->result]->shape;
-  delta_team_run(kernel->threads, shape->dims[0] * shape->dims[1],
-                 2 * delta_shape_count_range(shape, 2, shape->rank) * (int64_t)sizeof(float), add_bias_planes, &launch);
+  const delta_shape_t *shape = &pass->shapes[pass->result];
+  const delta_layout_t layout = pass->layouts[pass->result];
+  const int64_t channels = shape->dims[1], spatial = delta_shape_count_range(shape, 2, shape->rank), block = delta_layout_block(layout);
+  delta_conv_bias_t add = {.bias = buffers->inputs[2], .y = buffers->outputs[0], .along = layout != DELTA_LAYOUT_PLAIN};
+  add.size = !add.along ? spatial : block ? block : channels;
+  add.runs_per_block = add.along ? spatial : 1;
+  add.blocks = add.along ? channels / add.size : channels;
+  delta_team_run(kernel->threads, delta_shape_count(shape) / add.size, 2 * add.size * (int64_t)sizeof(float), add_bias_runs, &add);
 }

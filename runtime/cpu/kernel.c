@@ -20,7 +20,7 @@ static delta_status_t run_reference(const delta_kernel_t *kernel, const delta_ke
       .outputs = buffers->outputs,
       .allocator = kernel->device->allocator,
   };
-  return delta_core_op_info(kernel->node->op)->reference(&args);
+  return delta_reference_node(&args);
 }
 
 static const delta_cpu_kernel_row_t reference_row = {DELTA_CORE_OP_COUNT,       "reference",   delta_cpu_accept,

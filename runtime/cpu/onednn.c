@@ -108,3 +108,16 @@ delta_status_t delta_onednn_dense(const int64_t *dims, int32_t rank, dnnl_memory
   }
   return delta_onednn_strided(dims, strides, rank, out_layout);
 }
+
+delta_status_t delta_onednn_layout(const delta_shape_t *plain, delta_layout_t layout, dnnl_memory_desc_t *out_layout) {
+  enum { LEAST_RANK = 3, RANKS = 3 };
+  static const dnnl_format_tag_t tags[DELTA_LAYOUT_COUNT][RANKS] = {
+      [DELTA_LAYOUT_PLAIN] = {dnnl_ncw, dnnl_nchw, dnnl_ncdhw},
+      [DELTA_LAYOUT_CHANNELS_LAST] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc},
+      [DELTA_LAYOUT_BLOCKED_8] = {dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c},
+      [DELTA_LAYOUT_BLOCKED_16] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c},
+  };
+  dnnl_dims_t dims = {0};
+  memcpy(dims, plain->dims, (size_t)plain->rank * sizeof *dims);
+  return DELTA_ONEDNN(dnnl_memory_desc_init_by_tag(out_layout, plain->rank, dims, dnnl_f32, tags[layout][plain->rank - LEAST_RANK]));
+}

@@ -52,4 +52,7 @@ DELTA_MUST_USE delta_status_t delta_onednn_dense(const int64_t *dims, int32_t ra
 DELTA_MUST_USE delta_status_t delta_onednn_strided(const int64_t *dims, const int64_t *strides, int32_t rank,
                                                    dnnl_memory_desc_t *out_layout);
 
+// A dense float32 layout of a tensor [n, c, spatial...].
+DELTA_MUST_USE delta_status_t delta_onednn_layout(const delta_shape_t *plain, delta_layout_t layout, dnnl_memory_desc_t *out_layout);
+
 #endif // DELTA_RUNTIME_CPU_ONEDNN_H_

@@ -20,6 +20,7 @@ typedef struct delta_pool_state {
 
 const char *delta_cpu_pool_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   if (delta_node_input(graph, node, 0)->dtype != DELTA_DTYPE_FLOAT32) return "the input is not float32";
+  if (((const delta_pool_attrs_t *)node->attrs)->layout != DELTA_LAYOUT_PLAIN) return "the layout is not the plain one";
   if (delta_shape_count(&delta_node_output(graph, node, 0)->shape) == 0) return "the output has no elements";
   return NULL;
 }

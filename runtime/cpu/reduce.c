@@ -4,20 +4,22 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/cpu/clones.h"
 #include "runtime/cpu/team.h"
 #include "runtime/cpu/tile.h"
 
 // Which elements of the iteration space make a block of results.
 //
 // The innermost dimension decides: if it is reduced, a block is one result and its rows are runs of the innermost dimension; if it is kept, a block is a run
-// of neighbouring results, and every row adds to all of them. A reduction to few results is cut along the reduced elements into a fixed number of pieces.
+// of neighbouring results, and every row adds to all of them; short rows that follow each other share a tile. A reduction to few results is cut along the reduced elements into a fixed number of pieces.
 typedef struct delta_reduce_state {
   delta_tile_space_t space;
   bool inner_reduced;
   int64_t inner;      // elements of the innermost dimension
   int64_t kept_outer; // index combinations of the kept dimensions, less the innermost
   int64_t reduced_outer;
-  int64_t block; // results in a block
+  int64_t block;         // results in a block
+  int64_t rows_per_tile; // that lie one after the other and together make a tile
   int64_t blocks_per_row;
   int64_t pieces; // of the reduced elements; partial results go to the workspace
   int64_t results;
@@ -49,6 +51,8 @@ static void init_reduce(delta_reduce_state_t *state) {
   int64_t tile = DELTA_TILE_ELEMENTS;
   state->block = state->inner_reduced ? 1 : state->inner < tile ? state->inner : tile;
   state->blocks_per_row = state->inner_reduced ? 1 : (state->inner + tile - 1) / tile;
+  const bool rows_follow = !state->inner_reduced && state->blocks_per_row == 1 && last > 0 && space->reduced[last - 1];
+  state->rows_per_tile = rows_follow ? tile / state->inner : 1;
   state->results = state->kept_outer * (state->inner_reduced ? 1 : state->inner);
   state->elements_per_result = space->count / state->results;
   int64_t blocks = state->kept_outer * state->blocks_per_row;
@@ -144,6 +148,20 @@ static void reduce_into(delta_reduce_kind_t kind, const float *row, int64_t coun
   }
 }
 
+// Adds rows of blocked channels; the accumulators stay in registers.
+#define DELTA_SUM_ROWS(width)                                                                             \
+  DELTA_CPU_CLONES static void sum_rows_##width(const float *rows, int64_t count, double *accumulators) { \
+    double sums[width];                                                                                   \
+    for (int i = 0; i < (width); ++i) sums[i] = accumulators[i];                                          \
+    for (int64_t row = 0; row < count; row += (width)) {                                                  \
+      for (int i = 0; i < (width); ++i) sums[i] += (double)rows[row + i];                                 \
+    }                                                                                                     \
+    for (int i = 0; i < (width); ++i) accumulators[i] = sums[i];                                          \
+  }
+DELTA_SUM_ROWS(8)
+DELTA_SUM_ROWS(16)
+#undef DELTA_SUM_ROWS
+
 // One block of one piece: what all kernels below iterate. `visit` sees every tile of the block: `start` is its place in the space and `into` the first of the
 // block's accumulators it belongs to (all of them when the innermost dimension is kept).
 typedef struct delta_reduce_block {
@@ -184,9 +202,15 @@ static bool next_tile(const delta_reduce_block_t *block, delta_reduce_cursor_t *
   if (cursor->row >= block->row_end) return false;
   int64_t row_offset = outer_offset(&state->space, true, cursor->row);
   if (!state->inner_reduced) {
+    int64_t rows = block->row_end - cursor->row;
+    if (rows > state->rows_per_tile) rows = state->rows_per_tile;
+    if (rows > 1) {
+      const int64_t length = state->space.dims[state->space.rank - 2], following = length - cursor->row % length;
+      if (rows > following) rows = following;
+    }
     cursor->start = block->start + row_offset;
-    cursor->count = block->count;
-    ++cursor->row;
+    cursor->count = rows * block->count;
+    cursor->row += rows;
     return true;
   }
   int64_t left = block->inner_end - cursor->inner;
@@ -208,8 +232,12 @@ static void accumulate(const delta_reduce_block_t *block, delta_reduce_kind_t ki
                        double *accumulators) {
   if (block->state->inner_reduced) {
     accumulators[0] = reduce_row(kind, tile, count, accumulators[0]);
+  } else if ((kind == DELTA_REDUCE_SUM || kind == DELTA_REDUCE_MEAN) && block->count == 8) {
+    sum_rows_8(tile, count, accumulators);
+  } else if ((kind == DELTA_REDUCE_SUM || kind == DELTA_REDUCE_MEAN) && block->count == 16) {
+    sum_rows_16(tile, count, accumulators);
   } else {
-    reduce_into(kind, tile, count, accumulators);
+    for (int64_t row = 0; row < count; row += block->count) reduce_into(kind, tile + row, block->count, accumulators);
   }
 }
 
@@ -285,6 +313,13 @@ delta_status_t delta_cpu_reduce_run(const delta_kernel_t *kernel, const delta_ke
   return DELTA_OK;
 }
 
+DELTA_CPU_CLONES static void square_differences(const float *x, const float *mean, bool one_mean, int64_t count, float *squares) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float difference = x[i] - (one_mean ? mean[0] : mean[i]);
+    squares[i] = difference * difference;
+  }
+}
+
 // Sums over a block of x, or of (x - mean) squared when `mean` is given, into accumulators.
 static void moment_sums(const delta_reduce_block_t *block, const float *x, const float *mean, double *accumulators) {
   const delta_tile_space_t *space = &block->state->space;
@@ -293,10 +328,10 @@ static void moment_sums(const delta_reduce_block_t *block, const float *x, const
   for (delta_reduce_cursor_t cursor = first_tile(block); next_tile(block, &cursor);) {
     const float *tile = delta_tile_load(space, 0, x, cursor.start, cursor.count, loaded);
     if (mean) {
-      for (int64_t i = 0; i < cursor.count; ++i) {
-        float difference = tile[i] - mean[block->state->inner_reduced ? block->first : block->first + i];
-        squares[i] = difference * difference;
-      }
+      // Every row of the tile has the block's results; a tile of one result is one row.
+      const int64_t width = block->state->inner_reduced ? cursor.count : block->count;
+      for (int64_t row = 0; row < cursor.count; row += width)
+        square_differences(tile + row, mean + block->first, block->state->inner_reduced, width, squares + row);
       tile = squares;
     }
     accumulate(block, DELTA_REDUCE_SUM, tile, cursor.count, accumulators);

@@ -114,6 +114,18 @@ const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const 
     rest /= space->dims[d];
     offset += index[d] * strides[d];
   }
+  // Values of a block of channels that repeat from position to position are loaded once and doubled.
+  const int64_t period = space->dims[inner];
+  const bool repeats = inner > 0 && strides[inner - 1] == 0 && index[inner] == 0 && 2 * period <= count;
+  if (repeats) {
+    int64_t left = (space->dims[inner - 1] - index[inner - 1]) * period;
+    if (left >= count) {
+      load_run(data, space->dtypes[k], offset, strides[inner], period, tile);
+      for (int64_t filled = period; filled < count; filled *= 2)
+        memcpy(tile + filled, tile, (size_t)(2 * filled <= count ? filled : count - filled) * sizeof *tile);
+      return tile;
+    }
+  }
   for (int64_t done = 0; done < count;) {
     int64_t run = space->dims[inner] - index[inner];
     if (run > count - done) run = count - done;

@@ -283,7 +283,8 @@ delta_outcome_t delta_backend_run_case(const delta_backend_case_t *backend_case,
   reason[0] = 0;
   if (status) {
     snprintf(reason, DELTA_REASON_BYTES, "%s", delta_status_message(status));
-    outcome = delta_status_code(status) == DELTA_STATUS_UNSUPPORTED && !required ? DELTA_OUTCOME_SKIPPED : DELTA_OUTCOME_FAILED;
+    const bool allowed = delta_status_code(status) == DELTA_STATUS_UNSUPPORTED && !required;
+    outcome = !allowed ? DELTA_OUTCOME_FAILED : backend_case->tier ? DELTA_OUTCOME_SKIPPED : DELTA_OUTCOME_LEFT_OUT;
   } else if (how) {
     snprintf(reason, DELTA_REASON_BYTES, "%s", how);
   }

@@ -54,6 +54,9 @@ static void fill_programs(delta_plan_t *plan, uint64_t seed) {
     *program = (delta_plan_program_t){.kind = kinds[i], .batch = 16};
     program->schedule = i == 0 ? delta_test_kept_schedule(problem, true) : delta_test_swapped_schedule(problem, seed);
     fill_digits(program->graph_hash, sizeof program->graph_hash);
+    program->layout_count = i == 0 ? DELTA_LAYOUT_COUNT : 0;
+    delta_test_must(DELTA_REGION_ALLOCATE(&plan->region, DELTA_LAYOUT_COUNT, &program->layouts));
+    for (uint32_t r = 0; r < DELTA_LAYOUT_COUNT; ++r) program->layouts[r] = (delta_layout_t)r;
     if (program->schedule->arena_bytes > plan->totals.arena_bytes) plan->totals.arena_bytes = program->schedule->arena_bytes;
     delta_problem_free(problem);
   }

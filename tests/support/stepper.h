@@ -35,5 +35,8 @@ extern const delta_stepper_kind_t delta_stepper_reference;
 // `facts` has only what trains.
 extern const delta_stepper_kind_t delta_stepper_session;
 extern const delta_stepper_kind_t delta_stepper_session_eager;
+// The same with all regions in one layout: plain, channels last, blocked by 8, blocked by 16.
+enum { DELTA_STEPPER_LAYOUTS = 4 };
+extern const delta_stepper_kind_t delta_stepper_layouts[DELTA_STEPPER_LAYOUTS];
 
 #endif // DELTA_TESTS_SUPPORT_STEPPER_H_

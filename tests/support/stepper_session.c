@@ -25,9 +25,12 @@ static const char *const loss_names[] = {DELTA_LOSSES(SECOND_NAME)};
 static const char *const optimizer_names[] = {DELTA_OPTIMIZERS(SECOND_NAME)};
 #undef SECOND_NAME
 
-static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy) {
+static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
+                                         const char *layout) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
+  options.profile = "estimate";
+  options.layout = layout;
   const delta_optimizer_options_t *optimizer = &build->optimizer;
   options.model_path = model->path;
   options.policy = policy;
@@ -56,6 +59,7 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   const delta_device_options_t device_options = {.threads = plan->numerics.threads};
   delta_device_t *device = NULL;
   delta_program_parts_t parts = {0};
+  const delta_program_choice_t choice = {.layouts = {.is_forced = true, .forced = DELTA_LAYOUT_PLAIN}};
   delta_planner_result_t result = {0};
   delta_policy_t policy;
   delta_status_t status = DELTA_OK;
@@ -63,13 +67,18 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   DELTA_GOTO_IF_ERROR(status, delta_policy_parse(plan->policy, &policy), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_device_open("cpu", &device_options, stepper->allocator, &device), cleanup);
   DELTA_GOTO_IF_ERROR(
-      status, delta_program_build(model, &plan->build, DELTA_PROGRAM_EVALUATE, stepper->rows, device, false, stepper->allocator, &parts),
+      status, delta_program_build(model, &plan->build, DELTA_PROGRAM_EVALUATE, stepper->rows, device, &choice, stepper->allocator, &parts),
       cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_program_plan(&parts, policy, plan->levers, UINT64_MAX, stepper->allocator, &result), cleanup);
   for (uint32_t i = 0; i < plan->program_count; ++i) delta_schedule_free(plan->programs[i].schedule);
   plan->program_count = 1;
   plan->programs[0] = (delta_plan_program_t){.kind = DELTA_PROGRAM_EVALUATE, .batch = stepper->rows, .schedule = result.schedule};
   delta_graph_hash(parts.graph, plan->programs[0].graph_hash);
+  void *layouts = NULL;
+  DELTA_GOTO_IF_ERROR(status, delta_region_copy(&plan->region, parts.layouts, parts.layout_count, sizeof *parts.layouts, &layouts),
+                      cleanup);
+  plan->programs[0].layouts = layouts;
+  plan->programs[0].layout_count = parts.layout_count;
   delta_program_numerics_id(&(const delta_program_parts_t *){&parts}, 1, device, plan->numerics.id);
 cleanup:
   delta_program_deinit(&parts);
@@ -94,12 +103,12 @@ static void session_destroy(delta_stepper_t *stepper) {
   delta_release(stepper->allocator, stepper);
 }
 
-static delta_status_t create_with_policy(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
-                                         delta_allocator_t allocator, delta_stepper_t **out_stepper) {
+static delta_status_t create_with(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
+                                  const char *layout, delta_allocator_t allocator, delta_stepper_t **out_stepper) {
   delta_stepper_t *stepper = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &stepper));
   stepper->allocator = allocator;
-  const delta_plan_options_t options = plan_options(model, build, threads, policy);
+  const delta_plan_options_t options = plan_options(model, build, threads, policy, layout);
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_create(&options, allocator, &stepper->plan, NULL), cleanup);
   stepper->facts.trainable_parameters = stepper->plan->totals.trainable_parameters;
@@ -114,15 +123,19 @@ cleanup:
   return status;
 }
 
-static delta_status_t create_none(const delta_model_t *model, const delta_build_options_t *build, int threads, delta_allocator_t allocator,
-                                  delta_stepper_t **out_stepper) {
-  return create_with_policy(model, build, threads, "none", allocator, out_stepper);
-}
-
-static delta_status_t create_eager(const delta_model_t *model, const delta_build_options_t *build, int threads, delta_allocator_t allocator,
-                                   delta_stepper_t **out_stepper) {
-  return create_with_policy(model, build, threads, "eager", allocator, out_stepper);
-}
+// One function for each kind of plan: policy and layout.
+#define DELTA_STEPPER_CREATE(function, policy, layout)                                                                                     \
+  static delta_status_t function(const delta_model_t *model, const delta_build_options_t *build, int threads, delta_allocator_t allocator, \
+                                 delta_stepper_t **out_stepper) {                                                                          \
+    return create_with(model, build, threads, policy, layout, allocator, out_stepper);                                                     \
+  }
+DELTA_STEPPER_CREATE(create_none, "none", "auto")
+DELTA_STEPPER_CREATE(create_plain, "none", "plain")
+DELTA_STEPPER_CREATE(create_channels_last, "none", "channels_last")
+DELTA_STEPPER_CREATE(create_blocked_8, "none", "blocked_8")
+DELTA_STEPPER_CREATE(create_blocked_16, "none", "blocked_16")
+DELTA_STEPPER_CREATE(create_eager, "eager", "auto")
+#undef DELTA_STEPPER_CREATE
 
 static const delta_run_program_t run_programs[] = {
     [DELTA_PROGRAM_TRAIN] = DELTA_PROGRAM_RUN_TRAIN,
@@ -199,4 +212,10 @@ static const delta_build_facts_t *session_facts(const delta_stepper_t *stepper, 
     .read_state = session_read_state, .facts = session_facts                                                                          \
   }
 const delta_stepper_kind_t delta_stepper_session = SESSION_STEPPER("cpu", create_none);
+const delta_stepper_kind_t delta_stepper_layouts[] = {
+    SESSION_STEPPER("cpu-plain", create_plain),
+    SESSION_STEPPER("cpu-channels-last", create_channels_last),
+    SESSION_STEPPER("cpu-blocked-8", create_blocked_8),
+    SESSION_STEPPER("cpu-blocked-16", create_blocked_16),
+};
 const delta_stepper_kind_t delta_stepper_session_eager = SESSION_STEPPER("cpu-eager", create_eager);

@@ -50,6 +50,7 @@ void delta_test_expect_status(delta_status_t status, delta_status_code_t code, c
 delta_plan_options_t delta_test_plan_options(int64_t batch) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
+  options.profile = "estimate";
   options.batch = batch;
   options.loss = "cross_entropy";
   options.threads = 1;

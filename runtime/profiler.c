@@ -1,0 +1,293 @@
+// Measuring: kernels are made once, run on zeroed inputs in an arena of their own, and take turns.
+#include "runtime/profiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+// Five turns at most; what took long has had enough after one, and once the patience is used up everything has.
+enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20 };
+static const double enough_seconds = 0.03, patience_seconds = 8;
+
+struct delta_profiler {
+  delta_allocator_t allocator;
+  delta_profiler_options_t options;
+  delta_profile_t *profile; // Owned.
+  char *cache_path;         // Owned; NULL: nothing is kept
+  bool is_changed;
+  double seconds;
+};
+
+// One node to measure.
+typedef struct profiled_node {
+  char key[DELTA_PROFILE_KEY_BYTES];
+  const delta_graph_t *graph;
+  const delta_node_t *node;
+  delta_kernel_t *kernel; // Owned.
+  size_t workspace_bytes;
+  double samples[MOST_SAMPLES];
+  uint32_t sample_count;
+  double spent_seconds;
+} profiled_node_t;
+
+// One call.
+typedef struct profiling {
+  delta_profiler_t *profiler;
+  delta_device_t *device;
+  DELTA_ARRAY(profiled_node_t) nodes; // Owned.
+  delta_arena_t *inputs, *outputs;    // Owned. Inputs stay zero.
+  const void **input_addresses;       // Owned; room for the longest list
+  void **output_addresses;            // Owned.
+  uint32_t done, total;
+} profiling_t;
+
+static size_t aligned(const profiling_t *profiling, size_t size_bytes) {
+  const size_t alignment_bytes = profiling->device->alignment_bytes;
+  return (size_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+}
+
+// Takes the kernel that selection takes. A node that none can run is left to selection, which says so.
+static delta_status_t prepare_kernel(profiling_t *profiling, delta_node_id_t id, profiled_node_t *item) {
+  const delta_device_driver_t *driver = profiling->device->driver;
+  for (uint32_t rank = 0;; ++rank) {
+    delta_kernel_offer_t offer;
+    bool exists = false;
+    DELTA_RETURN_IF_ERROR(driver->kernel_query(profiling->device, item->graph, id, rank, &offer, &exists));
+    if (!exists) return DELTA_OK;
+    if (offer.refusal) continue;
+    item->workspace_bytes = offer.workspace_bytes;
+    return driver->kernel_prepare(profiling->device, item->graph, id, rank, &item->kernel);
+  }
+}
+
+// Adds the nodes of a graph that are neither known nor among those at hand.
+static delta_status_t collect(profiling_t *profiling, const delta_graph_t *graph, delta_map_t *seen) {
+  delta_profiler_t *profiler = profiling->profiler;
+  for (uint32_t i = 0; i < graph->nodes.count; ++i) {
+    profiled_node_t item = {.graph = graph, .node = &graph->nodes.items[i]};
+    double known;
+    if (delta_core_op_info(item.node->op)->flags & DELTA_CORE_FLAG_VIEW) continue;
+    delta_profile_key(graph, item.node, item.key);
+    if (delta_profile_find(profiler->profile, item.key, &known) || delta_map_find(seen, item.key) != DELTA_MAP_NONE) continue;
+    DELTA_RETURN_IF_ERROR(delta_map_set(seen, item.key, i));
+    DELTA_RETURN_IF_ERROR(prepare_kernel(profiling, (delta_node_id_t){i}, &item));
+    if (!item.kernel) continue;
+    const delta_status_t status = delta_array_push(profiler->allocator, &profiling->nodes, &item);
+    if (status) {
+      profiling->device->driver->kernel_destroy(item.kernel);
+      return status;
+    }
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *const *graphs, uint32_t graph_count) {
+  delta_map_t seen;
+  delta_map_init(&seen, profiling->profiler->allocator);
+  delta_status_t status = DELTA_OK;
+  for (uint32_t g = 0; !status && g < graph_count; ++g) status = collect(profiling, graphs[g], &seen);
+  delta_map_deinit(&seen);
+  return status;
+}
+
+static size_t list_bytes(const profiling_t *profiling, const delta_graph_t *graph, const delta_tensor_id_t *ids, uint32_t count) {
+  size_t bytes = 0;
+  for (uint32_t k = 0; k < count; ++k) {
+    if (!delta_tensor_is_none(ids[k])) bytes += aligned(profiling, delta_tensor_bytes(delta_graph_tensor(graph, ids[k])));
+  }
+  return bytes;
+}
+
+static delta_status_t make_arena(const profiling_t *profiling, size_t size_bytes, delta_arena_t **out_arena) {
+  const delta_device_driver_t *driver = profiling->device->driver;
+  const size_t granule_bytes = profiling->device->granule_bytes;
+  const size_t whole_bytes = (size_bytes / granule_bytes + 1) * granule_bytes;
+  DELTA_RETURN_IF_ERROR(driver->arena_reserve(profiling->device, whole_bytes, out_arena));
+  DELTA_RETURN_IF_ERROR(driver->arena_commit(*out_arena, whole_bytes));
+  void *zeros = NULL;
+  DELTA_RETURN_IF_ERROR(delta_allocate(profiling->profiler->allocator, ZERO_BLOCK_BYTES, 1, &zeros));
+  delta_status_t status = DELTA_OK;
+  for (size_t at = 0; !status && at < whole_bytes; at += ZERO_BLOCK_BYTES) {
+    const size_t block_bytes = whole_bytes - at < ZERO_BLOCK_BYTES ? whole_bytes - at : ZERO_BLOCK_BYTES;
+    status = driver->write(profiling->device, driver->arena_address(*out_arena, at), zeros, block_bytes);
+  }
+  delta_release(profiling->profiler->allocator, zeros);
+  return status;
+}
+
+// Room for any one of the nodes.
+static delta_status_t make_room(profiling_t *profiling) {
+  size_t input_bytes = 0, output_bytes = 0, input_count = 0, output_count = 0;
+  for (size_t i = 0; i < profiling->nodes.count; ++i) {
+    const profiled_node_t *item = &profiling->nodes.items[i];
+    const size_t inputs = list_bytes(profiling, item->graph, item->node->inputs, item->node->input_count);
+    const size_t outputs =
+        list_bytes(profiling, item->graph, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
+    if (inputs > input_bytes) input_bytes = inputs;
+    if (outputs > output_bytes) output_bytes = outputs;
+    if (item->node->input_count > input_count) input_count = item->node->input_count;
+    if (item->node->output_count > output_count) output_count = item->node->output_count;
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, input_count, &profiling->input_addresses));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profiling->profiler->allocator, output_count, &profiling->output_addresses));
+  DELTA_RETURN_IF_ERROR(make_arena(profiling, input_bytes, &profiling->inputs));
+  return make_arena(profiling, output_bytes, &profiling->outputs);
+}
+
+// Runs a node once.
+static delta_status_t run_once(profiling_t *profiling, profiled_node_t *item, double *out_seconds) {
+  const delta_device_driver_t *driver = profiling->device->driver;
+  const delta_node_t *node = item->node;
+  size_t offset = 0;
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    const bool is_none = delta_tensor_is_none(node->inputs[k]);
+    profiling->input_addresses[k] = is_none ? NULL : driver->arena_address(profiling->inputs, offset);
+    offset += list_bytes(profiling, item->graph, &node->inputs[k], 1);
+  }
+  offset = 0;
+  for (uint32_t k = 0; k < node->output_count; ++k) {
+    const bool is_none = delta_tensor_is_none(node->outputs[k]);
+    profiling->output_addresses[k] = is_none ? NULL : driver->arena_address(profiling->outputs, offset);
+    offset += list_bytes(profiling, item->graph, &node->outputs[k], 1);
+  }
+  const delta_kernel_buffers_t buffers = {.inputs = profiling->input_addresses,
+                                          .outputs = profiling->output_addresses,
+                                          .workspace = driver->arena_address(profiling->outputs, offset)};
+  const double start_seconds = delta_clock_seconds();
+  DELTA_RETURN_IF_ERROR(driver->launch(profiling->device, DELTA_LANE_COMPUTE, item->kernel, &buffers));
+  DELTA_RETURN_IF_ERROR(driver->synchronize(profiling->device));
+  *out_seconds = delta_clock_seconds() - start_seconds;
+  item->spent_seconds += *out_seconds;
+  return DELTA_OK;
+}
+
+static void report(profiling_t *profiling) {
+  const delta_profiler_options_t *options = &profiling->profiler->options;
+  ++profiling->done;
+  if (options->progress) options->progress(options->self, profiling->done, profiling->total);
+}
+
+// The first run warms up; where that took long it counts.
+static delta_status_t warm_up(profiling_t *profiling) {
+  for (size_t i = 0; i < profiling->nodes.count; ++i) {
+    profiled_node_t *item = &profiling->nodes.items[i];
+    double seconds;
+    DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    if (seconds > enough_seconds) item->samples[item->sample_count++] = seconds;
+    report(profiling);
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t take_turns(profiling_t *profiling, double start_seconds) {
+  for (uint32_t turn = 0; turn < MOST_SAMPLES; ++turn) {
+    for (size_t i = 0; i < profiling->nodes.count; ++i) {
+      profiled_node_t *item = &profiling->nodes.items[i];
+      const double spent_seconds = profiling->profiler->seconds + delta_clock_seconds() - start_seconds;
+      const bool has_enough =
+          item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
+      if (item->sample_count == 0 || !has_enough) {
+        DELTA_RETURN_IF_ERROR(run_once(profiling, item, &item->samples[item->sample_count]));
+        ++item->sample_count;
+      }
+      report(profiling);
+    }
+  }
+  return DELTA_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static delta_status_t keep_medians(profiling_t *profiling) {
+  for (size_t i = 0; i < profiling->nodes.count; ++i) {
+    profiled_node_t *item = &profiling->nodes.items[i];
+    qsort(item->samples, item->sample_count, sizeof *item->samples, by_value);
+    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, item->samples[item->sample_count / 2]));
+  }
+  return DELTA_OK;
+}
+
+static void deinit_profiling(profiling_t *profiling) {
+  const delta_device_driver_t *driver = profiling->device->driver;
+  const delta_allocator_t allocator = profiling->profiler->allocator;
+  for (size_t i = 0; i < profiling->nodes.count; ++i) driver->kernel_destroy(profiling->nodes.items[i].kernel);
+  delta_array_deinit(allocator, &profiling->nodes);
+  if (profiling->inputs) driver->arena_destroy(profiling->inputs);
+  if (profiling->outputs) driver->arena_destroy(profiling->outputs);
+  delta_release(allocator, profiling->input_addresses);
+  delta_release(allocator, profiling->output_addresses);
+}
+
+delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count) {
+  if (profiler->options.only_read) return DELTA_OK;
+  profiling_t profiling = {.profiler = profiler, .device = profiler->options.device};
+  const double start_seconds = delta_clock_seconds();
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, collect_all(&profiling, graphs, graph_count), cleanup);
+  if (profiling.nodes.count == 0) goto cleanup;
+  profiling.total = (uint32_t)profiling.nodes.count * (1 + MOST_SAMPLES);
+  DELTA_GOTO_IF_ERROR(status, make_room(&profiling), cleanup);
+  DELTA_GOTO_IF_ERROR(status, warm_up(&profiling), cleanup);
+  DELTA_GOTO_IF_ERROR(status, take_turns(&profiling, start_seconds), cleanup);
+  profiler->is_changed = true;
+  status = keep_medians(&profiling);
+cleanup:
+  deinit_profiling(&profiling);
+  profiler->seconds += delta_clock_seconds() - start_seconds;
+  return delta_status_annotate(status, "measuring kernels");
+}
+
+// The cache holds what was measured before; without it everything is measured.
+static delta_status_t open_cache(delta_profiler_t *profiler) {
+  delta_status_t status = delta_profile_cache_path(profiler->profile, &profiler->cache_path);
+  if (!status) status = delta_profile_read(profiler->profile, profiler->cache_path);
+  if (!status) return DELTA_OK;
+  if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
+  if (delta_status_code(status) != DELTA_STATUS_NOT_FOUND)
+    delta_log(profiler->options.log, DELTA_LOG_NOTE, "kernels are measured anew: %s", delta_status_message(status));
+  delta_status_free(status);
+  return DELTA_OK;
+}
+
+delta_status_t delta_profiler_create(const delta_profiler_options_t *options, delta_allocator_t allocator,
+                                     delta_profiler_t **out_profiler) {
+  *out_profiler = NULL;
+  delta_profiler_t *profiler = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &profiler));
+  profiler->allocator = allocator;
+  profiler->options = *options;
+  delta_status_t status = delta_profile_create(options->device, allocator, &profiler->profile);
+  if (!status) status = options->path ? delta_profile_read(profiler->profile, options->path) : open_cache(profiler);
+  if (status) {
+    delta_profiler_destroy(profiler);
+    return status;
+  }
+  *out_profiler = profiler;
+  return DELTA_OK;
+}
+
+void delta_profiler_destroy(delta_profiler_t *profiler) {
+  if (!profiler) return;
+  delta_profile_free(profiler->profile);
+  delta_release(profiler->allocator, profiler->cache_path);
+  delta_release(profiler->allocator, profiler);
+}
+
+void delta_profiler_keep(delta_profiler_t *profiler) {
+  if (!profiler->is_changed || !profiler->cache_path) return;
+  delta_status_t status = delta_profile_write(profiler->profile, profiler->cache_path);
+  if (!status) {
+    profiler->is_changed = false;
+    return;
+  }
+  delta_log(profiler->options.log, DELTA_LOG_NOTE, "what was measured is not kept: %s", delta_status_message(status));
+  delta_status_free(status);
+}
+
+const delta_profile_t *delta_profiler_profile(const delta_profiler_t *profiler) { return profiler ? profiler->profile : NULL; }
+double delta_profiler_seconds(const delta_profiler_t *profiler) { return profiler->seconds; }
