@@ -214,6 +214,7 @@ typedef struct delta_run_output {
   delta_metrics_t metrics;
   bool has_metrics;
   uint64_t budget_bytes;
+  double samples, seconds; // of all steps
 } delta_run_output_t;
 
 static delta_status_t on_begin(void *self, int64_t total_steps) {
@@ -228,11 +229,14 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   delta_run_output_t *output = self;
   output->state = (delta_progress_state_t){
       .done = step->step,
+      .epoch = step->epoch,
       .loss = step->loss,
       .samples_per_second = step->samples_per_second,
       .used_bytes = step->arena_peak_bytes,
       .budget_bytes = output->budget_bytes == UINT64_MAX ? 0 : output->budget_bytes,
   };
+  output->samples += step->samples_per_second * step->seconds;
+  output->seconds += step->seconds;
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
@@ -347,7 +351,8 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   output.has_metrics = settings->metrics != NULL;
   delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
   status = delta_trainer_run(&options, allocator, &result);
-  // Also before an error: the message stands on a line of its own.
+  // Also before an error: the message stands on a line of its own. At the end the mean rate of the whole run is told.
+  if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
@@ -374,6 +379,9 @@ static delta_status_t check_unused(const delta_run_settings_t *settings, const d
 static delta_status_t check_usage(const void *self, const delta_options_t *options) {
   const delta_run_settings_t *settings = self;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no plan given");
+  const char *plan = options->positionals.items[0];
+  if (delta_text_ends_with(plan, ".onnx"))
+    return delta_status_make(INVALID_ARGUMENT, "'%s' is not a plan; make one with deltaplan %s -o MODEL.plan", plan, plan);
   if (!settings->data && !settings->evaluation)
     return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
   if (settings->data && (settings->steps > 0) == (settings->epochs > 0))

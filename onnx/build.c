@@ -198,7 +198,7 @@ static delta_status_t build_gradients(build_t *build) {
   drop_outputs(build->graph);
   const bool sums = build->kind == DELTA_PROGRAM_ACCUMULATE;
   DELTA_RETURN_IF_ERROR(
-      delta_training_differentiate(&build->emit, build->options, sums ? build->loss.sum : build->loss.mean, &build->trained, build->facts));
+      delta_training_differentiate(&build->emit, build->options, sums ? build->loss.sum : build->loss.mean, log, &build->trained, build->facts));
   return add_training_states(build);
 }
 

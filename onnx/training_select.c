@@ -11,6 +11,8 @@ static const char *const reason_texts[DELTA_FROZEN_REASON_COUNT] = {
 #undef DELTA_REASON_TEXT
 };
 
+const char *delta_frozen_reason_text(delta_frozen_reason_t reason) { return reason_texts[reason]; }
+
 static bool matches_any(const char *const *globs, size_t count, const char *name) {
   for (size_t k = 0; k < count; ++k) {
     if (delta_glob_match(globs[k], name)) return true;
@@ -81,6 +83,7 @@ delta_status_t delta_training_select(const delta_model_t *model, const delta_bui
       continue;
     }
     out_facts->frozen_tensors[reason] += 1;
+    delta_log(log, DELTA_LOG_DEBUG, "'%s' does not train: %s", initializer->name, reason_texts[reason]);
     if (state != DELTA_INDEX_NONE && graph->states.items[state].kind == DELTA_STATE_PARAMETER) {
       graph->states.items[state].kind = DELTA_STATE_FROZEN;
     }
@@ -105,7 +108,7 @@ static delta_status_t nothing_to_train(const delta_build_facts_t *facts, delta_a
 }
 
 // Keeps the parameters that a gradient reached.
-static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, delta_build_facts_t *facts) {
+static void drop_unreached(delta_graph_t *graph, delta_log_sink_t log, delta_trained_list_t *trained, delta_build_facts_t *facts) {
   size_t kept = 0;
   for (size_t i = 0; i < trained->count; ++i) {
     const delta_trained_t item = trained->items[i];
@@ -113,8 +116,11 @@ static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, 
     if (delta_tensor_is_none(item.gradient)) {
       state->kind = DELTA_STATE_FROZEN;
       facts->frozen_tensors[DELTA_FROZEN_NO_PATH] += 1;
+      delta_log(log, DELTA_LOG_DEBUG, "'%s' does not train: %s", state->name, reason_texts[DELTA_FROZEN_NO_PATH]);
       continue;
     }
+    char shape[DELTA_SHAPE_TEXT_BYTES];
+    delta_log(log, DELTA_LOG_DEBUG, "'%s' %s trains", state->name, delta_shape_text(&state->shape, shape));
     trained->items[kept++] = item;
     facts->trainable_tensors += 1;
     facts->trainable_parameters += delta_shape_count(&state->shape);
@@ -123,7 +129,7 @@ static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, 
 }
 
 delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options, delta_tensor_id_t loss,
-                                            delta_trained_list_t *trained, delta_build_facts_t *facts) {
+                                            delta_log_sink_t log, delta_trained_list_t *trained, delta_build_facts_t *facts) {
   delta_graph_t *graph = emit->graph;
   delta_tensor_id_t *xs = NULL, *gradients = NULL;
   delta_status_t status;
@@ -135,7 +141,7 @@ delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_buil
   const delta_tensor_id_t one = delta_emit_scalar(emit, delta_emit_dtype(emit, loss), 1.0);
   DELTA_GOTO_IF_ERROR(status, delta_autodiff(emit, loss, one, xs, trained->count, options->import.levers, gradients), cleanup);
   for (size_t i = 0; i < trained->count; ++i) trained->items[i].gradient = gradients[i];
-  drop_unreached(graph, trained, facts);
+  drop_unreached(graph, log, trained, facts);
   if (trained->count == 0) status = nothing_to_train(facts, graph->allocator);
 cleanup:
   delta_release(graph->allocator, gradients);

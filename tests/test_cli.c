@@ -66,6 +66,7 @@ static void open_workplace(workplace_t *w) {
   write_npy(w, "range.npy", "<i8", "(22,)", wrong, sizeof wrong);
   write_npy(w, "float.npy", "<f4", "(22,)", x, SAMPLES * sizeof(float));
   write_npy(w, "rank.npy", "<f4", "(22, 2, 2)", x, sizeof x);
+  write_npy(w, "onehot.npy", "<i8", "(22, 1)", labels, sizeof labels);
   write_npy(w, "target.npy", "<f4", "(22, 3)", x, SAMPLES * 3 * sizeof(float));
   write_npy(w, "short.npy", "<i8", "(21,)", labels, (SAMPLES - 1) * sizeof *labels);
   write_text_model(w, "model.onnx", two_layers);
@@ -141,6 +142,7 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --policy best", "best|none"},
       {"deltaplan model.onnx --policy dtr", "dtr"},
       {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
+      {"deltaplan model.onnx --device tpu", "--device|tpu|cpu"},
       {"deltaplan model.onnx --threads 0", "--threads|1"},
       {"deltaplan model.onnx --threads many", "--threads|many"},
       {"deltaplan model.onnx --threads 2000", "--threads|1024"},
@@ -188,6 +190,7 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
   static const line_case_t cases[] = {
       {"deltarun", "deltarun|plan|--help"},
       {"deltarun a.plan b.plan --eval x.npz", "b.plan"},
+      {"deltarun model.onnx --eval x.npz", "model.onnx|not a plan|deltaplan"},
       {"deltarun a.plan", "--data|--eval"},
       {"deltarun a.plan --data x.npz", "--epochs|--steps"},
       {"deltarun a.plan --data x.npz --epochs 1 --steps 1", "--epochs|--steps"},
@@ -216,6 +219,9 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
+      "deltaplan problem.json",
+      "deltaplan model.onnx --device cuda:1",
+      "deltaplan model.onnx --device h100.json",
       "deltaplan model.onnx --host-budget 1GiB",
       "deltaplan model.onnx --split on",
       "deltaplan model.onnx --levers all",
@@ -306,6 +312,7 @@ Test(cli, errors_of_deltarun, .timeout = 120) {
       {"deltarun a.plan --data z=x.npy,label=y.npy --steps 1", "--data|x"},
       {"deltarun a.plan --data x=x.npy,label=float.npy --steps 1", "--data|float.npy|label"},
       {"deltarun a.plan --data x=rank.npy,label=y.npy --steps 1", "--data|rank.npy"},
+      {"deltarun a.plan --data x=x.npy,label=onehot.npy --steps 1", "onehot.npy|class numbers|--class-axis"},
       {"deltarun a.plan --data x=x.npy,label=short.npy --steps 1", "--data|21|22"},
       {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1", "range.npy|label|3"},
       {"deltarun a.plan --eval x=x.npy,label=nowhere.npy", "--eval|nowhere.npy"},
@@ -390,7 +397,8 @@ Test(cli, json_has_every_name, .timeout = 60) {
                                       "lower_bound_seconds",
                                       "planning_seconds",
                                       "profiling_seconds",
-                                      "memory"};
+                                      "memory",
+                                      "inputs"};
   static const struct {
     const char *line;
     int exit_status;
@@ -449,6 +457,34 @@ Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
                  "cp -r . ../copy; mv ../copy .");
   EXPECT_FAILURES(&w, 1, cases);
   expect_run(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- what is said
+// ------------------------------------------------------------------------------------------------------------------------------
+
+Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
+  static const struct {
+    const char *line, *words, *absent;
+  } cases[] = {
+      {"deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4",
+       "inputs: x float32 [4, 4]; label int64 [4], classes 0 to 2|wrote a.plan", "--model"},
+      {"mkdir plans; deltaplan model.onnx -o plans/a.plan --loss cross_entropy --batch 4", "deltarun plans/a.plan --model model.onnx", "\n\n"},
+      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose 2>&1", "'w1' [4, 6] trains|'b2' [3] trains", "does not train"},
+      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose --train 'w*' 2>&1", "'w1' [4, 6] trains|'b2' does not train: does not match --train",
+       "'b2' [3] trains"},
+      {"deltaplan bn.onnx --loss cross_entropy --batch 4 2>&1", "arena", "warning"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --steps 3", "training: epoch 1, step 3/3, loss", "step 3/3, loss 0,"},
+      {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1 2>/dev/null || echo failed", "failed", "step 0/"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    cr_expect_eq(result->exit_status, 0, "%s: %s", cases[i].line, result->error);
+    cr_expect(delta_words_all(result->output, cases[i].words), "%s: %s", cases[i].line, result->output);
+    cr_expect_null(strstr(result->output, cases[i].absent), "%s: %s", cases[i].line, result->output);
+  }
   delta_test_folder_remove(&w.folder);
 }
 

@@ -73,6 +73,17 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
 DELTA_API void delta_plan_free(delta_plan_t *plan);
 
+// An input of the programs: what a data reader must supply.
+typedef struct delta_input_info {
+  const char *name;
+  const char *dtype; // "float32"
+  int rank;
+  int64_t dims[8];          // with the planned batch first
+  int64_t minimum, maximum; // legal values of integers, half open; equal: unknown
+  int has_ignore;
+  int64_t ignore_value;
+} delta_input_info_t;
+
 // The numbers of a plan; names as in `deltaplan --json`. Sizes in bytes.
 struct delta_plan_summary {
   size_t struct_size; // set by the caller
@@ -92,6 +103,9 @@ struct delta_plan_summary {
   uint64_t memory_parameters_bytes, memory_gradients_bytes, memory_optimizer_bytes, memory_activations_bytes, memory_workspace_bytes,
       memory_inputs_bytes,
       memory_other_bytes; // at the peak
+  // What must be fed. Borrowed from the plan; none of a plan that was loaded or not made: there a session tells.
+  const delta_input_info_t *inputs;
+  size_t input_count;
 };
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary);
 

@@ -74,16 +74,7 @@ typedef struct delta_run_report {
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
 
-// An input of the programs: what a data reader must supply.
-typedef struct delta_input_info {
-  const char *name;
-  const char *dtype; // "float32"
-  int rank;
-  int64_t dims[8];          // with the planned batch first
-  int64_t minimum, maximum; // legal values of integers, half open; equal: unknown
-  int has_ignore;
-  int64_t ignore_value;
-} delta_input_info_t;
+// Inputs of the programs, in the order of the model and then `label`.
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 

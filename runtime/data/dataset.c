@@ -125,8 +125,11 @@ static delta_status_t check_scaling(const delta_data_array_t *array, const delta
 static delta_status_t check_array(const delta_data_array_t *array, const delta_feed_want_t *want) {
   char has[DELTA_SHAPE_TEXT_BYTES], wanted[DELTA_SHAPE_TEXT_BYTES];
   if (!same_sample_shape(&array->shape, &want->shape)) {
-    return delta_status_make(MISMATCH, "%s has shape %s, the model wants %s; reshape the array", array->place,
-                             delta_shape_text(&array->shape, has), delta_data_want_text(want, wanted));
+    const char *advice = want->has_ignore ? "give class numbers, not one-hot rows; if the classes are on another axis of the output, plan "
+                                            "with --class-axis"
+                                          : "reshape the array";
+    return delta_status_make(MISMATCH, "%s has shape %s, the model wants %s; %s", array->place, delta_shape_text(&array->shape, has),
+                             delta_data_want_text(want, wanted), advice);
   }
   if (!delta_file_dtype_converts(array->type, want->dtype)) {
     return delta_status_make(MISMATCH, "%s is %s, the model wants %s; convert the array", array->place, delta_file_dtype_name(array->type),
