@@ -16,10 +16,12 @@ static void note_training(const delta_build_facts_t *facts, delta_log_sink_t log
   }
 }
 
+// Nodes that read the value's elements, and not its shape alone.
 static uint32_t count_readers(const delta_model_t *model, delta_value_id_t value) {
   uint32_t readers = 0;
   for (uint32_t n = 0; n < model->node_count; ++n) {
     bool reads = false;
+    if (strcmp(model->nodes[n].op_type, "Shape") == 0 || strcmp(model->nodes[n].op_type, "Size") == 0) continue;
     for (uint32_t k = 0; k < model->nodes[n].input_count; ++k) reads |= model->nodes[n].inputs[k].index == value.index;
     readers += reads;
   }
@@ -44,15 +46,14 @@ static void note_tied(const delta_model_t *model, delta_log_sink_t log) {
   }
 }
 
-// Biased convolutions and no normalization of any kind are what PyTorch's exporters leave where they fold batch normalization away.
+// Convolutions and no normalization of any kind are what PyTorch's exporters leave where they fold batch normalization away: into weights and
+// biases, and into weights alone where the bias would be zero.
 static void warn_of_folding(const delta_model_t *model, const delta_build_facts_t *facts, delta_log_sink_t log) {
-  uint32_t convolutions = 0, biased = 0, normalizations = 0;
+  uint32_t convolutions = 0, normalizations = 0;
   for (uint32_t n = 0; n < model->node_count; ++n) {
     const delta_model_node_t *node = &model->nodes[n];
     normalizations += delta_text_ends_with(node->op_type, "Normalization");
-    if (strcmp(node->op_type, "Conv") != 0) continue;
-    ++convolutions;
-    biased += node->input_count > 2;
+    convolutions += strcmp(node->op_type, "Conv") == 0;
   }
   if (normalizations > 0) return;
   if (facts->import.folded_weights) {
@@ -61,10 +62,10 @@ static void warn_of_folding(const delta_model_t *model, const delta_build_facts_
               "trains, but batch normalization was folded away and cannot; export with training=TrainingMode.TRAINING and "
               "do_constant_folding=False to keep it",
               facts->import.folded_weights);
-  } else if (convolutions > 1 && biased == convolutions && model->producer_name && strcmp(model->producer_name, "pytorch") == 0) {
+  } else if (convolutions > 1 && model->producer_name && strcmp(model->producer_name, "pytorch") == 0) {
     delta_log(log, DELTA_LOG_WARNING,
-              "all %u Conv nodes have a bias and there is no normalization left to train: if the network has batch normalization, the "
-              "exporter folded it away; export with optimize=False (torch.export) or do_constant_folding=False to keep it. Many networks "
+              "%u Conv nodes and no normalization left to train: if the network has batch normalization, the exporter folded it away; "
+              "export with optimize=False (torch.export) or do_constant_folding=False to keep it. Many networks "
               "have none, and train as they are",
               convolutions);
   }
