@@ -30,7 +30,6 @@ static void fill_report(const delta_session_t *session, const delta_live_program
 }
 
 // --- a loss that is not finite
-// -----------------------------------------------------------------------------------------------------------------
 
 // The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
 // update divides by the count of all micro-batches: there the sum is watched.
@@ -131,7 +130,6 @@ static delta_status_t check_accumulated(delta_session_t *session) {
 }
 
 // --- running
-// -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,

@@ -34,7 +34,6 @@ static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
 }
 
 // --- opening
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_dtype_t dtype_by_name(const char *name) {
   for (int i = 0; i < DELTA_DTYPE_COUNT; ++i) {
@@ -108,7 +107,6 @@ static delta_status_t open_trainer(delta_trainer_t *trainer) {
 }
 
 // --- evaluation
-// ------------------------------------------------------------------------------------------------------------------------------
 
 static bool must_stop(const delta_trainer_t *trainer) { return trainer->options->stop_requested && *trainer->options->stop_requested; }
 
@@ -153,7 +151,6 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
 }
 
 // --- training
-// --------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t batch_index, delta_run_program_t program,
                                 double rate, delta_run_report_t *report) {

@@ -128,7 +128,6 @@ static bool file_exists(const workplace_t *w, const char *name) {
 }
 
 // --- usage
-// -------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -270,7 +269,6 @@ Test(cli, help_and_version) {
 }
 
 // --- errors
-// ------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -357,7 +355,6 @@ Test(cli, edited_plans_are_refused, .timeout = 120) {
 }
 
 // --- what fits
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_json_document_t *parse_json(const char *text) {
   delta_json_document_t *document = NULL;
@@ -431,7 +428,6 @@ Test(cli, json_has_every_name, .timeout = 60) {
 }
 
 // --- outputs
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 // No output takes the place of what is read, or of another output.
 Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
@@ -461,7 +457,6 @@ Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
 }
 
 // --- what is said
-// ------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
   static const struct {
@@ -489,7 +484,6 @@ Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
 }
 
 // --- a whole training
-// ----------------------------------------------------------------------------------------------------------------------------
 
 // The last object of a metrics file that has `key`; the caller frees.
 static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
@@ -588,7 +582,6 @@ Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
 }
 
 // --- signals
-// -----------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct signal_case {
   char name[8];

@@ -19,7 +19,6 @@ static void open_mlp(delta_test_training_t *training) {
 }
 
 // --- values that are not finite
-// ------------------------------------------------------------------------------------------------------------------
 
 typedef struct bad_value_case {
   char name[24];
@@ -126,7 +125,6 @@ Test(session_errors, micro_batch_without_labels_is_fine) {
 }
 
 // --- wrong calls
-// -------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t refuse_fill(void *self, void *const *buffers) {
   (void)self, (void)buffers;
@@ -196,7 +194,6 @@ Test(session_errors, wrong_reports_and_states) {
 }
 
 // --- plans that do not belong
-// --------------------------------------------------------------------------------------------------------------------
 
 static void other_instructions(delta_plan_t *plan) { plan->numerics.instruction_set = "sse1"; }
 static void other_libraries(delta_plan_t *plan) { plan->numerics.libraries = "onednn 0.1"; }
@@ -258,7 +255,6 @@ ParameterizedTest(size_t *index, session_errors, foreign_plans_are_refused) {
 }
 
 // --- where the model is
-// ------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t start_at(const delta_test_training_t *training, const char *plan_path, const char *model_path) {
   delta_session_options_t options;
