@@ -143,7 +143,8 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
   delta_program_kind_t kind = program_kinds[which];
-  if (!isfinite(learning_rate)) return delta_status_make(INVALID_ARGUMENT, "the learning rate is not a finite number");
+  if (!isfinite(learning_rate) || learning_rate < 0)
+    return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
   if (out_report && out_report->struct_size != sizeof *out_report) {
     return delta_status_make(INVALID_ARGUMENT, "run report of %zu bytes: set struct_size to sizeof(delta_run_report_t)",
                              out_report->struct_size);

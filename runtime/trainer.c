@@ -210,6 +210,10 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 
 static delta_status_t train(delta_trainer_t *trainer) {
   const delta_trainer_options_t *options = trainer->options;
+  if (options->rate.warmup_steps > trainer->total_steps) {
+    delta_log(options->log, DELTA_LOG_NOTE, "--warmup %lld is longer than the run of %lld steps: the learning rate does not reach its value",
+              (long long)options->rate.warmup_steps, (long long)trainer->total_steps);
+  }
   if (options->on_begin) DELTA_RETURN_IF_ERROR(options->on_begin(options->self, trainer->total_steps));
   for (int64_t epoch = 0; trainer->result->steps < trainer->total_steps; ++epoch) {
     delta_shuffle_t shuffle;
