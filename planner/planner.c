@@ -6,18 +6,26 @@
 
 #include "base/text.h"
 #include "planner/descent.h"
+#include "planner/found.h"
+#include "planner/prefetch.h"
 #include "planner/rule.h"
 
 typedef struct policy_row {
-  bool releases;         // else everything is kept
-  delta_rule_t rule;     // of the policy
-  bool is_soft;          // the rule's schedule is the plan, or there is none
+  bool searches; // for the fastest
+  delta_liberties_t liberties;
+  bool releases;     // where a search has nothing better; else everything is kept
+  delta_rule_t rule; // of the policy
+  bool is_soft;      // the rule's schedule is the plan, or there is none
   delta_wait_rule_t waits;
+  uint32_t prefetch_depth; // copies back that may be there before their use; 0: none
 } policy_row_t;
 
 static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
+    [DELTA_POLICY_DELTA] = {.searches = true, .liberties = {true, true}, .releases = true, .waits = DELTA_WAIT_FOR_BYTES},
+    [DELTA_POLICY_SWAP] = {.searches = true, .liberties = {.may_swap = true}},
+    [DELTA_POLICY_RECOMPUTE] = {.searches = true, .liberties = {.may_rebuild = true}},
     [DELTA_POLICY_DELTA_RELEASED] = {.releases = true, .rule = {.as_released = true}, .is_soft = true, .waits = DELTA_WAIT_ONE_AT_A_TIME},
-    [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES},
+    [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
 };
 
 bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
@@ -80,21 +88,18 @@ static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_
   return status;
 }
 
-static double sum_seconds(const delta_problem_t *problem) {
-  double seconds = 0;
-  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
-  return seconds;
-}
-
 // ---- What does not depend on the budget
 
 static delta_status_t prepare(delta_planner_t *planner) {
   const delta_problem_t *problem = planner->problem;
   const delta_allocator_t allocator = planner->allocator;
-  DELTA_RETURN_IF_ERROR(delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
+  DELTA_RETURN_IF_ERROR(planner->options.listed_order
+                            ? delta_order_listed(problem, allocator, &planner->order)
+                            : delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
   DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
-  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator) : DELTA_OK;
+  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
+                                                          : DELTA_OK;
 }
 
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
@@ -129,7 +134,8 @@ void delta_planner_destroy(delta_planner_t *planner) {
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  return planner->descent.least ? planner->descent.least : planner->kept;
+  const delta_schedule_t *least = planner->descent.least;
+  return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
@@ -175,15 +181,54 @@ static delta_status_t release(const delta_planner_t *planner, uint64_t capacity_
   return delta_descent_stop(&planner->descent, capacity_bytes, out_schedule);
 }
 
+// Tries earlier copies back; the schedule stays as it is when they do not fit or do not help.
+static delta_status_t start_copies_early(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
+  const delta_schedule_t *before = *inout_schedule;
+  if (planner->row->prefetch_depth == 0 || before->host_bytes == 0) return DELTA_OK;
+  delta_schedule_t *early = NULL;
+  DELTA_RETURN_IF_ERROR(delta_schedule_copy(before, planner->allocator, &early));
+  delta_status_t status = delta_prefetch(planner->problem, capacity_bytes, planner->row->prefetch_depth, planner->allocator, early);
+  if (!status) status = delta_finish_schedule(planner->problem, planner->row->waits, planner->allocator, early);
+  const bool is_better = !status && early->arena_bytes <= capacity_bytes && early->step_seconds < before->step_seconds;
+  if (is_better) {
+    delta_schedule_free(*inout_schedule);
+    *inout_schedule = early;
+  } else {
+    delta_schedule_free(early);
+  }
+  return status;
+}
+
+// Searches, and keeps what was released when the search has nothing faster.
+static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
+  const delta_search_options_t options = {.liberties = planner->row->liberties,
+                                          .capacity_bytes = capacity_bytes,
+                                          .evaluation_limit = planner->options.evaluation_limit,
+                                          .seed = planner->options.seed,
+                                          .is_past_deadline = planner->options.is_past_deadline,
+                                          .self = planner->options.self};
+  delta_schedule_t *found = NULL, *released = *inout_schedule;
+  DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, &found));
+  const bool is_better = found && (!released || released->arena_bytes > capacity_bytes || found->step_seconds < released->step_seconds);
+  *inout_schedule = is_better ? found : released;
+  delta_schedule_free(is_better ? released : found);
+  return DELTA_OK;
+}
+
 static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+  const policy_row_t *row = planner->row;
   const delta_schedule_t *least = least_schedule(planner);
   result->minimum_budget_bytes = least->arena_bytes;
   result->minimum_step = delta_schedule_peak_problem_step(least);
-  result->lower_bound_seconds = sum_seconds(planner->problem);
+  DELTA_RETURN_IF_ERROR(
+      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, planner->allocator, &result->lower_bound_seconds));
   if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
-  if (planner->row->releases && (planner->row->is_soft || least->arena_bytes <= capacity_bytes)) {
-    DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
+  const bool fits_released = row->releases && (row->is_soft || least->arena_bytes <= capacity_bytes);
+  if (fits_released) DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
+  if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) {
+    DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
+  if (row->searches && (fits_released || !row->releases)) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, &result->schedule));
   if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
   // A soft budget is missed by the schedule that the rule makes for it.
   if (result->schedule) {

@@ -1,0 +1,17 @@
+// Found: what a search found, as a schedule with addresses.
+#ifndef DELTA_PLANNER_FOUND_H_
+#define DELTA_PLANNER_FOUND_H_
+
+#include "planner/search.h"
+
+// Searches until the addresses lie within the capacity, too: when they do not, with less of it. *out_schedule has addresses, waits and times; NULL: nothing was found.
+DELTA_MUST_USE delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order,
+                                                  const delta_search_options_t *options, delta_allocator_t allocator,
+                                                  delta_schedule_t **out_schedule);
+
+// The schedule of decisions that fit, in the order of its times; the times are those of the evaluation, there are no addresses and no waits.
+DELTA_MUST_USE delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order,
+                                                   const delta_decisions_t *decisions, uint64_t capacity_bytes, delta_allocator_t allocator,
+                                                   delta_schedule_t **out_schedule);
+
+#endif // DELTA_PLANNER_FOUND_H_
