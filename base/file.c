@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,35 @@ cleanup:
   return status;
 }
 
+// Device and inode of the folder that `path` is in.
+static bool find_folder(const char *path, struct stat *out_facts) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  const size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+  if (length >= sizeof folder) return false;
+  memcpy(folder, path, length);
+  folder[length] = '\0';
+  return stat(length ? folder : ".", out_facts) == 0;
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+bool delta_file_is_same(const char *a, const char *b) {
+  struct stat a_facts, b_facts;
+  const bool a_exists = stat(a, &a_facts) == 0, b_exists = stat(b, &b_facts) == 0;
+  if (a_exists != b_exists) return false;
+  if (!a_exists && (strcmp(name_of(a), name_of(b)) != 0 || !find_folder(a, &a_facts) || !find_folder(b, &b_facts))) return false;
+  return a_facts.st_dev == b_facts.st_dev && a_facts.st_ino == b_facts.st_ino;
+}
+
+bool delta_file_is_at(const delta_file_t *file, const char *path) {
+  struct stat facts, other;
+  return fstat(file->descriptor, &facts) == 0 && stat(path, &other) == 0 && facts.st_dev == other.st_dev && facts.st_ino == other.st_ino;
+}
+
 // Where the bytes shall finally be: `path`, or the file that a link of that name leads to. *out_mode gets the permissions of a file that
 // exists, 0 otherwise. Devices and folders are refused: renaming over /dev/null would replace it.
 static delta_status_t resolve_target(const char *path, delta_allocator_t allocator, char **out_path, mode_t *out_mode) {
@@ -188,4 +218,11 @@ void delta_file_writer_close(delta_file_writer_t *writer) {
   delta_release(writer->allocator, writer->temporary_path);
   delta_release(writer->allocator, writer->path);
   *writer = (delta_file_writer_t){.descriptor = -1, .allocator = writer->allocator};
+}
+
+delta_status_t delta_file_probe(const char *path, delta_allocator_t allocator) {
+  delta_file_writer_t writer = {.descriptor = -1};
+  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
+  delta_file_writer_close(&writer);
+  return DELTA_OK;
 }

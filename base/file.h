@@ -2,6 +2,7 @@
 #ifndef DELTA_BASE_FILE_H_
 #define DELTA_BASE_FILE_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/allocator.h"
@@ -24,6 +25,12 @@ DELTA_MUST_USE delta_status_t delta_file_read(const delta_file_t *file, uint64_t
 // Reads a whole file of at most limit_bytes, adding a zero byte after it. The caller releases *out_data.
 DELTA_MUST_USE delta_status_t delta_file_read_all(const char *path, size_t limit_bytes, delta_allocator_t allocator, char **out_data,
                                                   size_t *out_size_bytes);
+
+// Whether two paths lead to one file (device and inode, after links), or to one name in one folder where there is no file yet.
+bool delta_file_is_same(const char *a, const char *b);
+bool delta_file_is_at(const delta_file_t *file, const char *path); // whether `path` leads to the open file
+// Whether an output can be written to `path`, which is left as it is: fails as opening a writer there does.
+DELTA_MUST_USE delta_status_t delta_file_probe(const char *path, delta_allocator_t allocator);
 
 // A file written aside and renamed into place when complete: the old content survives any failure.
 typedef struct delta_file_writer {

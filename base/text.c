@@ -159,3 +159,8 @@ delta_status_t delta_size_parse(const char *text, uint64_t *out_size_bytes) {
   *out_size_bytes = size_bytes;
   return DELTA_OK;
 }
+
+bool delta_text_ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text), end_length = strlen(end);
+  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}

@@ -7,6 +7,7 @@
 #include <delta/delta.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/common.h"
@@ -19,10 +20,10 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
+  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
-  int device, optimizer, batchnorm, init; // indices of their choices
+  int optimizer, batchnorm, init; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
@@ -33,7 +34,6 @@ typedef struct delta_plan_settings {
 static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NULL};
 static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
-static const char *const device_choices[] = {"cpu", NULL};
 static const char *const init_choices[] = {"as-given", "random", NULL};
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
@@ -109,10 +109,9 @@ static const delta_option_t option_rows[] = {
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
      .name = "--device",
-     .kind = DELTA_OPTION_CHOICE,
+     .kind = DELTA_OPTION_TEXT,
      .argument = "cpu",
      .offset = AT(device),
-     .choices = device_choices,
      .help = "The device to plan for; this version has the CPU alone."},
     {.section = "DEVICE",
      .name = "--profile",
@@ -287,7 +286,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT_LIST,
      .argument = "GLOB",
      .offset = AT(train),
-     .help = "Only these train; wins over --freeze."},
+     .help = "Initializers that train; with it no others do, and what it matches trains even when --freeze matches too."},
 };
 #undef LATER
 #undef AT
@@ -367,7 +366,8 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   delta_plan_options_init(&options);
   options.model_path = model_path;
   options.external_data = settings->external_data;
-  options.device = device_choices[settings->device];
+  options.output_path = settings->output;
+  options.device = settings->device;
   options.policy = settings->policy;
   options.levers = settings->levers;
   options.budget = settings->budget;
@@ -408,6 +408,7 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
+      .device = options.device,
       .policy = options.policy,
       .profile = options.profile,
       .layout = options.layout,
@@ -435,6 +436,27 @@ static delta_status_t print_devices(delta_allocator_t allocator) {
 cleanup:
   delta_device_close(device);
   return status;
+}
+
+// Whether deltarun finds the model beside the plan.
+static delta_status_t finds_model(const char *plan_path, const char *model_path, delta_allocator_t allocator, bool *out_finds) {
+  delta_text_t beside;
+  delta_text_init(&beside, allocator);
+  const char *plan_slash = strrchr(plan_path, '/'), *model_slash = strrchr(model_path, '/');
+  delta_status_t status = delta_text_append(&beside, "%.*s%s", plan_slash ? (int)(plan_slash - plan_path) + 1 : 0, plan_path,
+                                            model_slash ? model_slash + 1 : model_path);
+  *out_finds = !status && delta_file_is_same(beside.items, model_path);
+  delta_text_deinit(&beside);
+  return status;
+}
+
+static delta_status_t describe_plan(const delta_plan_settings_t *settings, const delta_plan_summary_t *summary, const char *model_path,
+                                    delta_allocator_t allocator) {
+  delta_plan_report_text(summary, model_path, settings->output);
+  bool finds = true;
+  if (settings->output) DELTA_RETURN_IF_ERROR(finds_model(settings->output, model_path, allocator, &finds));
+  if (!finds) printf("the model is not beside the plan; run it with: deltarun %s --model %s --data SPEC --epochs N\n", settings->output, model_path);
+  return DELTA_OK;
 }
 
 // A bar while kernels are measured.
@@ -477,12 +499,23 @@ static delta_status_t make_plan(const delta_plan_settings_t *settings, const cha
   bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
   if (!status && settings->output) status = delta_plan_save(plan, settings->output);
   if (has_numbers && settings->json)
-    status = delta_status_join(status, delta_plan_report_json(&summary, model_path, device_choices[settings->device], allocator));
-  if (!status && !settings->json) delta_plan_report_text(&summary, model_path, settings->output);
+    status = delta_status_join(status, delta_plan_report_json(&summary, model_path, settings->device, allocator));
+  if (!status && !settings->json) status = describe_plan(settings, &summary, model_path, allocator);
 cleanup:
   delta_plan_free(plan);
   free_lists(allocator, &lists);
   return status;
+}
+
+// What later versions plan, and plan for.
+static delta_status_t check_version(const delta_plan_settings_t *settings, const char *path) {
+  const char *device = settings->device;
+  if (delta_text_ends_with(path, ".json"))
+    return delta_status_make(INVALID_ARGUMENT, "%s: planning a problem file is not available in this version; give MODEL.onnx", path);
+  if (strcmp(device, "cpu") == 0) return DELTA_OK;
+  if (strncmp(device, "cuda", 4) == 0 || delta_text_ends_with(device, ".json"))
+    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu", device);
+  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
 }
 
 // What is wrong with the command line beyond single options.
@@ -490,6 +523,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
+  DELTA_RETURN_IF_ERROR(check_version(settings, options->positionals.items[0]));
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {

@@ -1,10 +1,11 @@
 // deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is runtime/trainer.
-#include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <delta/delta.h>
 
@@ -99,7 +100,8 @@ static const delta_option_t option_rows[] = {
      .argument = "NAME",
      .offset = AT(schedule),
      .choices = schedule_choices,
-     .help = "How the rate changes: constant (the default), linear or cosine to zero at the last step, step (a tenth at 1/3 and 2/3)."},
+     .help = "How the rate changes after the warm-up: constant (the default), linear or cosine towards zero, which would be reached after the last "
+             "step, step (a tenth from 1/3 of the steps on, a hundredth from 2/3)."},
     {.section = "TRAINING",
      .name = "--warmup",
      .kind = DELTA_OPTION_INTEGER,
@@ -107,7 +109,7 @@ static const delta_option_t option_rows[] = {
      .offset = AT(warmup),
      .minimum = 0,
      .maximum = 1e9,
-     .help = "Steps in which the rate rises to its value."},
+     .help = "Steps in which the rate rises evenly to its value, from 1/N of it."},
     {.section = "MODEL",
      .name = "--model",
      .kind = DELTA_OPTION_TEXT,
@@ -223,6 +225,7 @@ typedef struct delta_run_output {
   delta_metrics_t metrics;
   bool has_metrics;
   uint64_t budget_bytes;
+  double samples, seconds; // of all steps
 } delta_run_output_t;
 
 static delta_status_t on_begin(void *self, int64_t total_steps) {
@@ -237,11 +240,14 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   delta_run_output_t *output = self;
   output->state = (delta_progress_state_t){
       .done = step->step,
+      .epoch = step->epoch,
       .loss = step->loss,
       .samples_per_second = step->samples_per_second,
       .used_bytes = step->arena_peak_bytes,
       .budget_bytes = output->budget_bytes == UINT64_MAX ? 0 : output->budget_bytes,
   };
+  output->samples += step->samples_per_second * step->seconds;
+  output->seconds += step->seconds;
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
@@ -309,12 +315,37 @@ static void report_end(const delta_run_settings_t *settings, const delta_trainer
   if (settings->output) printf("wrote %s\n", settings->output);
 }
 
-// Whether the trained model can be written, before the work rather than after it.
-static delta_status_t probe_output(const char *path, delta_allocator_t allocator) {
-  delta_file_writer_t writer = {.descriptor = -1};
-  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
-  delta_file_writer_close(&writer);
-  return DELTA_OK;
+// Whether a data SPEC names the file at `path`.
+static bool names_file(const char *spec, const char *path) {
+  char name[PATH_MAX];
+  while (spec && *spec) {
+    const size_t length = strcspn(spec, ",:=");
+    if (length < sizeof name) {
+      memcpy(name, spec, length);
+      name[length] = '\0';
+      if (access(name, F_OK) == 0 && delta_file_is_same(name, path)) return true;
+    }
+    spec += length + (spec[length] != '\0');
+  }
+  return false;
+}
+
+// Nothing that is read is written over.
+static delta_status_t check_output(const delta_run_settings_t *settings, const delta_session_t *session, const char *option,
+                                   const char *path) {
+  if (!path) return DELTA_OK;
+  if (names_file(settings->data, path) || names_file(settings->evaluation, path))
+    return delta_status_make(INVALID_ARGUMENT, "%s '%s': it is one of the data files; give another path", option, path);
+  return delta_status_annotate(delta_session_check_output(session, path), "%s", option);
+}
+
+// Whether all outputs can be written, before the work rather than after it.
+static delta_status_t check_outputs(const delta_run_settings_t *settings, const delta_session_t *session, delta_allocator_t allocator) {
+  if (settings->output && settings->metrics && delta_file_is_same(settings->output, settings->metrics))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --metrics are both '%s': give two paths", settings->output);
+  DELTA_RETURN_IF_ERROR(check_output(settings, session, "-o", settings->output));
+  DELTA_RETURN_IF_ERROR(check_output(settings, session, "--metrics", settings->metrics));
+  return settings->output ? delta_file_probe(settings->output, allocator) : DELTA_OK;
 }
 
 static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
@@ -325,14 +356,15 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   delta_trainer_result_t result = {0};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
-  if (settings->output) DELTA_GOTO_IF_ERROR(status, probe_output(settings->output, allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, check_outputs(settings, session, allocator), cleanup);
   output.budget_bytes = delta_session_budget(session);
   if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, false, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;
   delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
   status = delta_trainer_run(&options, allocator, &result);
-  // Also before an error: the message stands on a line of its own.
+  // Also before an error: the message stands on a line of its own. At the end the mean rate of the whole run is told.
+  if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
@@ -360,6 +392,9 @@ static delta_status_t check_unused(const delta_run_settings_t *settings, const d
 static delta_status_t check_usage(const void *self, const delta_options_t *options) {
   const delta_run_settings_t *settings = self;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no plan given");
+  const char *plan = options->positionals.items[0];
+  if (delta_text_ends_with(plan, ".onnx"))
+    return delta_status_make(INVALID_ARGUMENT, "'%s' is not a plan; make one with deltaplan %s -o MODEL.plan", plan, plan);
   if (!settings->data && !settings->evaluation)
     return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
   if (settings->data && (settings->steps > 0) == (settings->epochs > 0))

@@ -226,7 +226,7 @@ static delta_status_t parse_option(delta_options_t *options, int argc, char *con
 static delta_status_t add_positional(delta_options_t *options, const char *text) {
   const delta_program_t *program = options->program;
   if (options->positionals.count == program->positional_maximum) {
-    return delta_status_make(INVALID_ARGUMENT, "'%s' is one argument too many; %s --help shows what is wanted", text, program->name);
+    return delta_status_make(INVALID_ARGUMENT, "'%s' is one argument too many", text);
   }
   return delta_array_push(options->allocator, &options->positionals, &text);
 }

@@ -20,6 +20,40 @@ static void print_size(const char *what, uint64_t size_bytes) {
   printf("  %-28s %12s\n", what, delta_size_text(size_bytes, text));
 }
 
+// "inputs: x float32 [64, 1, 8, 8]; label int64 [64], classes 0 to 9"
+static void print_inputs(const delta_plan_summary_t *summary) {
+  printf("inputs:");
+  for (size_t i = 0; i < summary->input_count; ++i) {
+    const delta_input_info_t *input = &summary->inputs[i];
+    printf("%s %s %s [", i ? ";" : "", input->name, input->dtype);
+    for (int d = 0; d < input->rank; ++d) printf("%s%lld", d ? ", " : "", (long long)input->dims[d]);
+    printf("]");
+    if (input->minimum < input->maximum) {
+      printf(", %s %lld to %lld", input->has_ignore ? "classes" : "values", (long long)input->minimum, (long long)input->maximum - 1);
+    }
+  }
+  printf("\n");
+}
+
+static void write_inputs(delta_json_writer_t *writer, const delta_plan_summary_t *summary) {
+  delta_json_begin_array(writer, "inputs");
+  for (size_t i = 0; i < summary->input_count; ++i) {
+    const delta_input_info_t *input = &summary->inputs[i];
+    delta_json_begin_object(writer, NULL);
+    delta_json_write_string(writer, "name", input->name);
+    delta_json_write_string(writer, "dtype", input->dtype);
+    delta_json_begin_inline_array(writer, "shape");
+    for (int d = 0; d < input->rank; ++d) delta_json_write_int64(writer, NULL, input->dims[d]);
+    delta_json_end_array(writer);
+    if (input->minimum < input->maximum) {
+      delta_json_write_int64(writer, "minimum", input->minimum);
+      delta_json_write_int64(writer, "maximum", input->maximum - 1);
+    }
+    delta_json_end_object(writer);
+  }
+  delta_json_end_array(writer);
+}
+
 void delta_plan_report_text(const delta_plan_summary_t *summary, const char *model, const char *output) {
   printf("%s: %llu nodes, batch %lld, policy %s\n", model, (unsigned long long)summary->nodes, (long long)summary->batch, summary->policy);
   print_size("arena", summary->arena_bytes);
@@ -28,7 +62,8 @@ void delta_plan_report_text(const delta_plan_summary_t *summary, const char *mod
   if (summary->member) print_size("  " text, summary->member);
   MEMORY_ROWS(PRINT_MEMORY)
 #undef PRINT_MEMORY
-  print_size("an eager framework's peak", summary->eager_peak_bytes);
+  print_size("without workspace", summary->peak_bytes - summary->memory_workspace_bytes);
+  print_size("the same, eager framework", summary->eager_peak_bytes);
   print_size("least budget of this policy", summary->minimum_budget_bytes);
   if (summary->budget_bytes == UINT64_MAX) {
     printf("  %-28s %12s\n", "budget", "unlimited");
@@ -36,6 +71,7 @@ void delta_plan_report_text(const delta_plan_summary_t *summary, const char *mod
     print_size("budget", summary->budget_bytes);
   }
   printf("  planned in %.2f s, numerics %s\n", summary->planning_seconds, summary->numerics_id);
+  print_inputs(summary);
   if (output) printf("wrote %s\n", output);
 }
 
@@ -92,6 +128,7 @@ delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const
   MEMORY_ROWS(WRITE_MEMORY)
 #undef WRITE_MEMORY
   delta_json_end_object(&writer);
+  write_inputs(&writer, summary);
   delta_json_end_object(&writer);
   delta_status_t status = delta_json_writer_finish(&writer);
   if (!status) puts(text.items);

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-enum { LINE_BYTES = 512, DEFAULT_WIDTH = 80, SHORTEST_BAR = 8, LONGEST_BAR = 30, BAR_FRAME = 3 };
+enum { LINE_BYTES = 512, DEFAULT_WIDTH = 80, WIDE = 100, SHORT_BAR = 8, LONG_BAR = 20, BAR_FRAME = 3 };
 
 static const double terminal_interval_seconds = 0.1, plain_interval_seconds = 1;
 
@@ -50,6 +50,7 @@ void delta_progress_begin(delta_progress_t *progress, FILE *stream, bool is_term
                                  .unit = unit,
                                  .total = total,
                                  .start_seconds = now_seconds,
+                                 .shown_done = -1,
                                  .shown_seconds = now_seconds};
 }
 
@@ -88,10 +89,8 @@ static void add_facts(const delta_progress_t *progress, const delta_progress_sta
   }
 }
 
-// "[#####.....] " in the room that is left beside the text.
-static void add_bar(const delta_progress_t *progress, const delta_progress_state_t *state, size_t room, progress_text_t *text) {
-  if (progress->total <= 0 || room < SHORTEST_BAR + BAR_FRAME) return;
-  size_t length = room - BAR_FRAME < LONGEST_BAR ? room - BAR_FRAME : LONGEST_BAR;
+// "[#####.....] ", of one length however long the text beside it is.
+static void add_bar(const delta_progress_t *progress, const delta_progress_state_t *state, size_t length, progress_text_t *text) {
   double part = (double)state->done / (double)progress->total;
   size_t filled = (size_t)((double)length * fmin(fmax(part, 0), 1));
   add(text, "[");
@@ -101,14 +100,14 @@ static void add_bar(const delta_progress_t *progress, const delta_progress_state
 
 static void show_bar(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds) {
   progress_text_t facts = {.count = 0}, line = {.count = 0};
-  size_t width = terminal_width(progress->stream) - 1; // the last column would wrap the cursor
+  const size_t width = terminal_width(progress->stream) - 1; // the last column would wrap the cursor
+  const bool is_wide = width >= WIDE;
   add_count(progress, state, &facts);
+  if (is_wide && state->epoch > 0) add(&facts, "  epoch %" PRId64, state->epoch);
   add_facts(progress, state, now_seconds, "  ", &facts);
-  size_t title_room = strlen(progress->title) + 1, used = facts.count;
-  bool has_title = used + title_room + SHORTEST_BAR + BAR_FRAME <= width; // on a narrow terminal the bar says more
-  if (has_title) add(&line, "%s ", progress->title);
-  used += line.count;
-  add_bar(progress, state, width > used ? width - used : 0, &line);
+  const size_t length = is_wide ? LONG_BAR : SHORT_BAR;
+  if (is_wide) add(&line, "%s ", progress->title);
+  if (progress->total > 0 && line.count + length + BAR_FRAME + facts.count <= width) add_bar(progress, state, length, &line);
   add(&line, "%s", facts.bytes);
   if (line.count > width) line.count = width;
   fprintf(progress->stream, "\r%.*s\033[K", (int)line.count, line.bytes);
@@ -117,7 +116,9 @@ static void show_bar(delta_progress_t *progress, const delta_progress_state_t *s
 
 static void show_plain(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds) {
   progress_text_t line = {.count = 0};
-  add(&line, "%s: %s ", progress->title, progress->unit);
+  add(&line, "%s: ", progress->title);
+  if (state->epoch > 0) add(&line, "epoch %" PRId64 ", ", state->epoch);
+  add(&line, "%s ", progress->unit);
   add_count(progress, state, &line);
   add_facts(progress, state, now_seconds, ", ", &line);
   fprintf(progress->stream, "%s\n", line.bytes);
@@ -125,12 +126,14 @@ static void show_plain(delta_progress_t *progress, const delta_progress_state_t 
 
 static void show(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds) {
   progress->shown_seconds = now_seconds;
+  progress->shown_done = state->done;
   (progress->is_terminal ? show_bar : show_plain)(progress, state, now_seconds);
   fflush(progress->stream);
 }
 
 void delta_progress_update(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds) {
   double interval = progress->is_terminal ? terminal_interval_seconds : plain_interval_seconds;
+  if (progress->total > 0 && state->done >= progress->total) return; // the end shows it
   if (now_seconds - progress->shown_seconds >= interval) show(progress, state, now_seconds);
 }
 
@@ -142,7 +145,7 @@ void delta_progress_line(delta_progress_t *progress, const char *line) {
 }
 
 void delta_progress_end(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds) {
-  show(progress, state, now_seconds);
+  if (state->done > 0 && (progress->is_terminal || state->done != progress->shown_done)) show(progress, state, now_seconds);
   if (progress->has_bar) fprintf(progress->stream, "\n");
   fflush(progress->stream);
   progress->has_bar = false;

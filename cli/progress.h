@@ -15,12 +15,14 @@ typedef struct delta_progress {
   int64_t total;     // 0: not known
   double start_seconds;
   double shown_seconds; // when the last bar or line was shown
+  int64_t shown_done;   // of the last that was shown; -1: none
   bool has_bar;         // the cursor stands behind a bar
 } delta_progress_t;
 
 // Where the work stands. Zeros and NaN are left out of what is shown.
 typedef struct delta_progress_state {
   int64_t done; // of total
+  int64_t epoch;
   double loss;
   double samples_per_second;
   uint64_t used_bytes, budget_bytes;
@@ -36,7 +38,7 @@ void delta_progress_begin(delta_progress_t *progress, FILE *stream, bool is_term
 void delta_progress_update(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds);
 // Prints a line of its own, above the bar.
 void delta_progress_line(delta_progress_t *progress, const char *line);
-// Shows the last state, whatever was shown before, and leaves the bar standing.
+// Shows the last state, unless nothing was done or it is what was shown last, and leaves the bar standing.
 void delta_progress_end(delta_progress_t *progress, const delta_progress_state_t *state, double now_seconds);
 
 #endif // DELTA_CLI_PROGRESS_H_

@@ -51,6 +51,9 @@ delta_status_t delta_assemble_check_header(const delta_draft_t *draft, delta_log
   if (opset && opset->version >= DELTA_OPSET_OLDEST && opset->version < DELTA_OPSET_FULL)
     delta_log(log, DELTA_LOG_NOTE, "opset %" PRId64 " is older than %d; only operators that have not changed since are supported",
               opset->version, DELTA_OPSET_FULL);
+  if (opset && opset->version > DELTA_OPSET_NEWEST)
+    delta_log(log, DELTA_LOG_NOTE, "opset %" PRId64 " is newer than %d; operators are read as they were in %d", opset->version,
+              DELTA_OPSET_NEWEST, DELTA_OPSET_NEWEST);
   if (draft->training_info_count > 0)
     delta_log(log, DELTA_LOG_NOTE, "the model's training_info is ignored; only its forward graph is used");
   return DELTA_OK;
@@ -62,10 +65,10 @@ static delta_status_t check_opset(const delta_draft_node_t *node, const char *na
     return delta_status_make(MALFORMED,
                              "node '%.200s' (%.100s): no opset of its domain '%.100s' is imported (opset_import has none, or version 0)",
                              name, node->op_type, *node->domain ? node->domain : "ai.onnx");
-  if (!*node->domain && (node->opset < DELTA_OPSET_OLDEST || node->opset > DELTA_OPSET_NEWEST))
+  if (!*node->domain && node->opset < DELTA_OPSET_OLDEST)
     return delta_status_make(UNSUPPORTED,
-                             "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx is not read, only %d to %d; convert the model", name,
-                             node->op_type, node->opset, DELTA_OPSET_OLDEST, DELTA_OPSET_NEWEST);
+                             "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx does not exist; it begins at %d", name, node->op_type,
+                             node->opset, DELTA_OPSET_OLDEST);
   return DELTA_OK;
 }
 

@@ -218,7 +218,7 @@ static delta_status_t build_gradients(build_t *build) {
   drop_outputs(build->graph);
   const bool sums = build->kind == DELTA_PROGRAM_ACCUMULATE;
   DELTA_RETURN_IF_ERROR(delta_loss_split(&build->emit, build->options, sums, DELTA_LOSS_CHUNK_BYTES, &build->loss));
-  DELTA_RETURN_IF_ERROR(delta_training_differentiate(&build->emit, build->options, &build->loss, sums, &build->trained, build->facts));
+  DELTA_RETURN_IF_ERROR(delta_training_differentiate(&build->emit, build->options, &build->loss, sums, log, &build->trained, build->facts));
   return add_training_states(build);
 }
 

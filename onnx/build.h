@@ -62,7 +62,7 @@ typedef struct delta_build_options {
   bool accumulates;          // accumulate and apply programs exist: their accumulators are states
   const char *const *freeze; // globs over initializer names
   size_t freeze_count;
-  const char *const *train; // globs that win over freeze
+  const char *const *train; // globs; with any, only what matches trains, also what freeze matches
   size_t train_count;
   bool eager; // build the graph an eager framework would hold (levers off but for its own operators)
 } delta_build_options_t;

@@ -251,6 +251,9 @@ static delta_status_t edit_node_field(exporter_t *exporter, const delta_wire_fie
 
 static delta_status_t edit_node(exporter_t *exporter, const delta_wire_field_t *field, int64_t *growth) {
   int64_t inner_growth = 0;
+  bool drops = false;
+  if (exporter->scope) DELTA_RETURN_IF_ERROR(delta_inference_form_drops(exporter->scope, field, &drops));
+  if (drops) return delta_edits_replace(&exporter->edits, (delta_wire_range_t){field->begin, field->end}, NULL, 0, growth);
   if (exporter->model->external_count > 0) DELTA_RETURN_IF_ERROR(visit_fields(exporter, field->payload, edit_node_field, &inner_growth));
   if (exporter->scope) DELTA_RETURN_IF_ERROR(delta_inference_form_node(exporter->scope, field, &inner_growth, growth));
   return delta_edits_resize(&exporter->edits, field, inner_growth, growth);
@@ -352,6 +355,7 @@ delta_status_t delta_model_export(const delta_model_t *model, const delta_export
   delta_wire_source_t source = {0};
   exporter_t exporter = {.model = model, .options = options, .source = &source};
   delta_status_t status = DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_model_check_output(model, options->path));
   DELTA_RETURN_IF_ERROR(delta_file_open(model->path, model->allocator, &file));
   delta_edits_init(&exporter.edits, model->allocator, &source);
   DELTA_GOTO_IF_ERROR(status, delta_wire_source_init(&source, &file, model->allocator), cleanup);

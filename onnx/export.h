@@ -7,7 +7,7 @@
 #include "onnx/model.h"
 
 typedef struct delta_export_options {
-  const char *path; // of the new model; may be the loaded model's own path
+  const char *path; // of the new model; not a file the loaded model is read from
   bool
       for_training; // keep the given form; otherwise batch norm uses running statistics and dropout is removed (known-problems.md D3: by opset)
   // Lends the new value of an initializer, of its size and element type, until the next call; sets *out_value to NULL to keep the file's.
@@ -16,7 +16,8 @@ typedef struct delta_export_options {
   void *self; // Borrowed.
 } delta_export_options_t;
 
-// Writes aside and renames; the same path rules hold for external data as in loading. Errors: IO, NOT_FOUND, MALFORMED.
+// Writes aside and renames; the same path rules hold for external data as in loading. Errors: INVALID_ARGUMENT (the path is the
+// loaded model or its data), IO, NOT_FOUND, MALFORMED.
 // Memory: the file's skeleton and a small piece; tensors are written from where they are, and copied from the file in pieces.
 DELTA_MUST_USE delta_status_t delta_model_export(const delta_model_t *model, const delta_export_options_t *options);
 

@@ -127,46 +127,25 @@ cleanup:
   return status;
 }
 
-static bool is_same_file(const char *path, const struct stat *facts) {
-  struct stat other;
-  return stat(path, &other) == 0 && other.st_dev == facts->st_dev && other.st_ino == facts->st_ino;
-}
-
-// Whether writing to `path` would replace a file that the loaded model still needs.
-static bool is_needed(const delta_model_t *model, const char *path) {
-  struct stat facts;
-  if (stat(path, &facts) != 0) return false;
-  if (is_same_file(model->path, &facts)) return true;
-  delta_external_place_t place = {.model_path = model->path, .external_folder = model->external_folder};
-  for (uint32_t i = 0; i < model->external_count; ++i) {
-    delta_file_t file = {.descriptor = -1};
-    struct stat other;
-    delta_status_t status = delta_external_open(&place, model->external_paths[i], model->allocator, &file);
-    bool is_same = !status && fstat(file.descriptor, &other) == 0 && other.st_dev == facts.st_dev && other.st_ino == facts.st_ino;
-    if (!status) delta_file_close(&file);
-    delta_status_free(status);
-    if (is_same) return true;
-  }
-  return false;
-}
-
 // Whether `path` is a symbolic link or anything else but a regular file: writing must not follow it out of the folder.
 static bool is_irregular(const char *path) {
   struct stat facts;
   return lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode);
 }
 
-// Opens the writer of data file `file`: "MODEL.data", "MODEL.data1" and so on beside the new model. Links are passed over and, unless the model
-// itself is replaced, names that the loaded model needs.
+// Opens the writer of data file `file`: "MODEL.data", "MODEL.data1" and so on beside the new model. Links are passed over, and names that the
+// loaded model needs.
 static delta_status_t open_writer(const delta_model_t *model, const delta_export_options_t *options, uint32_t *number,
                                   delta_export_external_t *external, delta_export_file_t *file) {
-  struct stat facts;
-  bool replaces_model = stat(options->path, &facts) == 0 && is_same_file(model->path, &facts);
   for (int i = 0; i < NAMES_TRIED; ++i, ++*number) {
     char suffix[16] = "", *path = NULL;
     if (*number > 0) snprintf(suffix, sizeof suffix, "%" PRIu32, *number);
     DELTA_RETURN_IF_ERROR(delta_region_format(&external->region, &path, "%s.data%s", options->path, suffix));
-    if (is_irregular(path) || (!replaces_model && is_needed(model, path))) continue;
+    delta_status_t needed = delta_model_check_output(model, path);
+    if (needed && delta_status_code(needed) != DELTA_STATUS_INVALID_ARGUMENT) return needed;
+    const bool is_free = !needed && !is_irregular(path);
+    delta_status_free(needed);
+    if (!is_free) continue;
     const char *slash = strrchr(path, '/');
     file->location = slash ? slash + 1 : path;
     ++*number;

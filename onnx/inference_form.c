@@ -53,17 +53,25 @@ static delta_status_t find_text(delta_edits_t *edits, delta_wire_range_t message
   return DELTA_OK;
 }
 
-static delta_status_t take_name(delta_inference_scope_t *scope, const delta_wire_field_t *field) {
+static delta_status_t take_name(delta_inference_scope_t *scope, const delta_wire_field_t *field, delta_map_t *names) {
   const char *name = NULL;
   DELTA_RETURN_IF_ERROR(read_text(scope->edits, field, &name));
-  return delta_map_set(&scope->read_names, name, 0);
+  return delta_map_set(names, name, 0);
 }
 
+static bool is_own_domain(const char *domain) { return !*domain || strcmp(domain, "ai.onnx") == 0; }
+
 static delta_status_t take_node_inputs(delta_inference_scope_t *scope, delta_wire_range_t node) {
+  const char *op_type = NULL, *domain = NULL;
+  DELTA_RETURN_IF_ERROR(find_text(scope->edits, node, NODE_OP_TYPE, &op_type));
+  DELTA_RETURN_IF_ERROR(find_text(scope->edits, node, NODE_DOMAIN, &domain));
+  const bool keeps_first = strcmp(op_type, "Dropout") == 0 && is_own_domain(domain);
+  uint32_t inputs = 0;
   for (uint64_t position = node.begin; position < node.end;) {
     delta_wire_field_t field = {0};
     DELTA_RETURN_IF_ERROR(delta_wire_next(scope->edits->source, &position, node.end, &field));
-    if (field.number == NODE_INPUT && field.type == DELTA_WIRE_LENGTH) DELTA_RETURN_IF_ERROR(take_name(scope, &field));
+    if (field.number != NODE_INPUT || field.type != DELTA_WIRE_LENGTH) continue;
+    DELTA_RETURN_IF_ERROR(take_name(scope, &field, keeps_first && inputs++ > 0 ? &scope->left_names : &scope->read_names));
   }
   return DELTA_OK;
 }
@@ -78,7 +86,7 @@ static delta_status_t take_read_names(delta_inference_scope_t *scope) {
     if (field.number == node_number) {
       DELTA_RETURN_IF_ERROR(take_node_inputs(scope, field.payload));
     } else if (field.number == output_number && scope->is_function) {
-      DELTA_RETURN_IF_ERROR(take_name(scope, &field));
+      DELTA_RETURN_IF_ERROR(take_name(scope, &field, &scope->read_names));
     } else if (field.number == output_number) {
       const char *name = NULL;
       DELTA_RETURN_IF_ERROR(find_text(scope->edits, field.payload, VALUE_NAME, &name));
@@ -92,12 +100,16 @@ delta_status_t delta_inference_scope_init(delta_inference_scope_t *scope, delta_
                                           bool is_function, int64_t opset, delta_allocator_t allocator) {
   *scope = (delta_inference_scope_t){.edits = edits, .message = message, .is_function = is_function, .opset = opset};
   delta_map_init(&scope->read_names, allocator);
+  delta_map_init(&scope->left_names, allocator);
   delta_status_t status = take_read_names(scope);
   if (status) delta_inference_scope_deinit(scope);
   return status;
 }
 
-void delta_inference_scope_deinit(delta_inference_scope_t *scope) { delta_map_deinit(&scope->read_names); }
+void delta_inference_scope_deinit(delta_inference_scope_t *scope) {
+  delta_map_deinit(&scope->read_names);
+  delta_map_deinit(&scope->left_names);
+}
 
 static delta_status_t view_node(delta_edits_t *edits, delta_wire_range_t node, node_view_t *out_view) {
   node_view_t view = {.op_type_text = "", .domain_text = "", .name_text = ""};
@@ -217,11 +229,22 @@ static delta_status_t rewrite_dropout(delta_inference_scope_t *scope, const delt
                                    sizeof identity - 1, inner_growth);
 }
 
+delta_status_t delta_inference_form_drops(delta_inference_scope_t *scope, const delta_wire_field_t *field, bool *out_drops) {
+  node_view_t view = {0};
+  const char *output = NULL;
+  *out_drops = false;
+  DELTA_RETURN_IF_ERROR(view_node(scope->edits, field->payload, &view));
+  if (strcmp(view.op_type_text, "Constant") != 0 || !is_own_domain(view.domain_text)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(text_at(scope->edits, field->payload, NODE_OUTPUT, 0, &output));
+  *out_drops = delta_map_find(&scope->left_names, output) != DELTA_MAP_NONE && delta_map_find(&scope->read_names, output) == DELTA_MAP_NONE;
+  return DELTA_OK;
+}
+
 delta_status_t delta_inference_form_node(delta_inference_scope_t *scope, const delta_wire_field_t *field, int64_t *inner_growth,
                                          int64_t *growth) {
   node_view_t view = {0};
   DELTA_RETURN_IF_ERROR(view_node(scope->edits, field->payload, &view));
-  if (*view.domain_text && strcmp(view.domain_text, "ai.onnx") != 0) return DELTA_OK;
+  if (!is_own_domain(view.domain_text)) return DELTA_OK;
   if (strcmp(view.op_type_text, "Dropout") == 0) return rewrite_dropout(scope, field, &view, inner_growth, growth);
   if (strcmp(view.op_type_text, "BatchNormalization") != 0) return DELTA_OK;
   if (scope->opset >= OPSET_WITH_TRAINING_MODE) DELTA_RETURN_IF_ERROR(remove_training_mode(scope->edits, field->payload, inner_growth));

@@ -54,14 +54,25 @@ static delta_status_t no_loss(const delta_graph_t *graph) {
   return status;
 }
 
+// A loss is one number: of anything else a mean would be trained that nobody asked for.
+static delta_status_t check_own_loss(const delta_tensor_t *tensor, const char *name) {
+  char shape[DELTA_SHAPE_TEXT_BYTES];
+  if (delta_shape_count(&tensor->shape) == 1) return DELTA_OK;
+  return delta_status_make(INVALID_ARGUMENT,
+                           "loss output:%s: output '%s' has shape %s; a loss is one number: name an output of one element, or give a --loss "
+                           "such as cross_entropy:%s",
+                           name, name, delta_shape_text(&tensor->shape, shape), name);
+}
+
 static delta_status_t find_output(const delta_graph_t *graph, const delta_build_options_t *options, delta_tensor_id_t *out_output,
                                   const char **out_name) {
   for (size_t k = 0; k < graph->outputs.count; ++k) {
     if (options->loss_output && strcmp(options->loss_output, graph->outputs.items[k].name) != 0) continue;
     *out_output = graph->outputs.items[k].tensor;
     *out_name = graph->outputs.items[k].name;
-    const delta_dtype_t dtype = delta_graph_tensor(graph, *out_output)->dtype;
-    if (delta_dtype_is_float(dtype)) return DELTA_OK;
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, *out_output);
+    const delta_dtype_t dtype = tensor->dtype;
+    if (delta_dtype_is_float(dtype)) return options->loss == DELTA_LOSS_OUTPUT ? check_own_loss(tensor, *out_name) : DELTA_OK;
     return delta_status_make(INVALID_ARGUMENT, "loss %s: output '%s' is of type %s; a float type is wanted: name another output",
                              infos[options->loss].name, *out_name, delta_dtype_name(dtype));
   }
@@ -176,9 +187,7 @@ static int64_t batch_size(const delta_graph_t *graph, const delta_build_options_
 
 static void attach_own_loss(delta_emit_t *emit, const delta_build_options_t *options, delta_loss_values_t *values) {
   const delta_dtype_t dtype = delta_emit_dtype(emit, values->output);
-  const uint32_t axes = (1u << delta_emit_shape(emit, values->output)->rank) - 1u;
-  const delta_tensor_id_t mean = delta_emit_reduce(emit, DELTA_REDUCE_MEAN, values->output, axes);
-  values->mean = delta_emit_view(emit, mean, &(delta_shape_t){0});
+  values->mean = delta_emit_view(emit, values->output, &(delta_shape_t){0});
   values->count = delta_emit_scalar(emit, dtype, (double)batch_size(emit->graph, options));
   values->sum = delta_emit_binary(emit, DELTA_EXPR_MUL, values->mean, values->count);
 }

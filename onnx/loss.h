@@ -6,7 +6,7 @@
 //   mse              sum((x - y)^2) / n; n is the number of elements
 //   l1               sum(|x - y|) / n
 //   bce_with_logits  sum(max(x, 0) - x y + log(1 + exp(-|x|))) / n
-//   output           the mean of the output's elements; n is the batch size
+//   output           the output itself, which has one element; n is the batch size
 // A mean over no labels is 0 / 0: NaN.
 #ifndef DELTA_ONNX_LOSS_H_
 #define DELTA_ONNX_LOSS_H_
@@ -27,7 +27,7 @@ typedef struct delta_loss_values {
 } delta_loss_values_t;
 
 // Adds the input `label` and the loss in phase LOSS, and fills the label's part of the facts. INVALID_ARGUMENT: no loss given, no such output, an
-// output of a wrong type or rank, a class axis out of range, a model input that has the label's name.
+// output of a wrong type, rank or size, a class axis out of range, a model input that has the label's name.
 DELTA_MUST_USE delta_status_t delta_loss_attach(delta_emit_t *emit, const delta_build_options_t *options, delta_loss_values_t *out_values,
                                                 delta_build_facts_t *out_facts);
 

@@ -145,3 +145,21 @@ const delta_attribute_t *delta_model_node_attribute(const delta_model_node_t *no
   }
   return NULL;
 }
+
+delta_status_t delta_model_check_output(const delta_model_t *model, const char *path) {
+  if (delta_file_is_same(path, model->path))
+    return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it is the model itself; give another path", path);
+  const delta_external_place_t place = {.model_path = model->path, .external_folder = model->external_folder};
+  for (uint32_t i = 0; i < model->external_count; ++i) {
+    delta_file_t file = {.descriptor = -1};
+    delta_status_t status = delta_external_open(&place, model->external_paths[i], model->allocator, &file);
+    const bool is_data = !status && delta_file_is_at(&file, path);
+    if (!status) delta_file_close(&file);
+    if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
+    delta_status_free(status); // data that cannot be read cannot be written over
+    if (is_data) {
+      return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it holds data of the model '%s'; give another path", path, model->path);
+    }
+  }
+  return DELTA_OK;
+}

@@ -154,6 +154,9 @@ void delta_model_free(delta_model_t *model); // NULL is fine.
 DELTA_MUST_USE delta_status_t delta_model_read_tensor(const delta_model_t *model, const delta_model_tensor_t *tensor, void *buffer,
                                                       size_t size_bytes);
 
+// Whether `path` leads to the model's file or to one of its data files. INVALID_ARGUMENT names which: nothing may be written there.
+DELTA_MUST_USE delta_status_t delta_model_check_output(const delta_model_t *model, const char *path);
+
 // The value called `name`, or DELTA_VALUE_NONE.
 delta_value_id_t delta_model_find_value(const delta_model_t *model, const char *name);
 

@@ -11,6 +11,8 @@ static const char *const reason_texts[DELTA_FROZEN_REASON_COUNT] = {
 #undef DELTA_REASON_TEXT
 };
 
+const char *delta_frozen_reason_text(delta_frozen_reason_t reason) { return reason_texts[reason]; }
+
 static bool matches_any(const char *const *globs, size_t count, const char *name) {
   for (size_t k = 0; k < count; ++k) {
     if (delta_glob_match(globs[k], name)) return true;
@@ -30,7 +32,7 @@ static delta_frozen_reason_t fixed_reason(const delta_graph_t *graph, const delt
 static delta_frozen_reason_t named_reason(const delta_build_options_t *options, const char *name) {
   if (matches_any(options->train, options->train_count, name)) return DELTA_FROZEN_REASON_COUNT;
   if (matches_any(options->freeze, options->freeze_count, name)) return DELTA_FROZEN_FROZEN_BY_NAME;
-  return options->train_count > 0 && options->freeze_count == 0 ? DELTA_FROZEN_NOT_NAMED : DELTA_FROZEN_REASON_COUNT;
+  return options->train_count > 0 ? DELTA_FROZEN_NOT_NAMED : DELTA_FROZEN_REASON_COUNT;
 }
 
 // A glob must match something; one that matches only what cannot train anyway is worth a note.
@@ -81,6 +83,7 @@ delta_status_t delta_training_select(const delta_model_t *model, const delta_bui
       continue;
     }
     out_facts->frozen_tensors[reason] += 1;
+    delta_log(log, DELTA_LOG_DEBUG, "'%s' does not train: %s", initializer->name, reason_texts[reason]);
     if (state != DELTA_INDEX_NONE && graph->states.items[state].kind == DELTA_STATE_PARAMETER) {
       graph->states.items[state].kind = DELTA_STATE_FROZEN;
     }
@@ -105,7 +108,7 @@ static delta_status_t nothing_to_train(const delta_build_facts_t *facts, delta_a
 }
 
 // Keeps the parameters that a gradient reached.
-static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, delta_build_facts_t *facts) {
+static void drop_unreached(delta_graph_t *graph, delta_log_sink_t log, delta_trained_list_t *trained, delta_build_facts_t *facts) {
   size_t kept = 0;
   for (size_t i = 0; i < trained->count; ++i) {
     const delta_trained_t item = trained->items[i];
@@ -113,8 +116,11 @@ static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, 
     if (delta_tensor_is_none(item.gradient)) {
       state->kind = DELTA_STATE_FROZEN;
       facts->frozen_tensors[DELTA_FROZEN_NO_PATH] += 1;
+      delta_log(log, DELTA_LOG_DEBUG, "'%s' does not train: %s", state->name, reason_texts[DELTA_FROZEN_NO_PATH]);
       continue;
     }
+    char shape[DELTA_SHAPE_TEXT_BYTES];
+    delta_log(log, DELTA_LOG_DEBUG, "'%s' %s trains", state->name, delta_shape_text(&state->shape, shape));
     trained->items[kept++] = item;
     facts->trainable_tensors += 1;
     facts->trainable_parameters += delta_shape_count(&state->shape);
@@ -123,7 +129,7 @@ static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, 
 }
 
 delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options, const delta_loss_values_t *loss,
-                                            bool of_sum, delta_trained_list_t *trained, delta_build_facts_t *facts) {
+                                            bool of_sum, delta_log_sink_t log, delta_trained_list_t *trained, delta_build_facts_t *facts) {
   delta_graph_t *graph = emit->graph;
   const delta_tensor_id_t value = of_sum ? loss->sum : loss->mean;
   const uint32_t levers = options->import.levers;
@@ -142,7 +148,7 @@ delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_buil
   }
   if (status) goto cleanup;
   for (size_t i = 0; i < trained->count; ++i) trained->items[i].gradient = gradients[i];
-  drop_unreached(graph, trained, facts);
+  drop_unreached(graph, log, trained, facts);
   if (trained->count == 0) status = nothing_to_train(facts, graph->allocator);
 cleanup:
   delta_release(graph->allocator, gradients);

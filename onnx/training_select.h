@@ -13,16 +13,20 @@ typedef struct delta_trained {
 typedef DELTA_ARRAY(delta_trained_t) delta_trained_list_t;
 
 // Decides by kind, type and the globs of the options, without the graph's paths: out_trained gets the parameters of `graph` that may train (gradient
-// NONE), all other PARAMETER states become FROZEN, and the reasons are counted. With --train and no --freeze only what matches trains; with both,
-// --train wins where both match, and what matches neither trains. Notes globs that match only what cannot train.
+// NONE), all other PARAMETER states become FROZEN, and the reasons are counted. With --train only what matches it trains, whatever --freeze
+// says of it; else all that --freeze does not match. Notes globs that match only what cannot train.
 // INVALID_ARGUMENT: a glob that matches no initializer.
 DELTA_MUST_USE delta_status_t delta_training_select(const delta_model_t *model, const delta_build_options_t *options, delta_graph_t *graph,
                                                     delta_log_sink_t log, delta_trained_list_t *out_trained,
                                                     delta_build_facts_t *out_facts);
 
-// Differentiates the loss (its sum or its mean) by the selected parameters. Those without a gradient become FROZEN and leave the list. INVALID_ARGUMENT when nothing is left.
+// The text of a reason's row.
+const char *delta_frozen_reason_text(delta_frozen_reason_t reason);
+
+// Differentiates the loss (its sum or its mean) by the selected parameters. Those without a gradient become FROZEN and leave the list. What trains and
+// what does not is logged name by name (DEBUG). INVALID_ARGUMENT when nothing is left.
 DELTA_MUST_USE delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options,
-                                                           const delta_loss_values_t *loss, bool of_sum, delta_trained_list_t *trained,
+                                                           const delta_loss_values_t *loss, bool of_sum, delta_log_sink_t log, delta_trained_list_t *trained,
                                                            delta_build_facts_t *facts);
 
 #endif // DELTA_ONNX_TRAINING_SELECT_H_

@@ -72,6 +72,8 @@ struct delta_plan {
   delta_plan_program_t *programs;
   uint32_t program_count;
   delta_plan_totals_t totals;
+  delta_input_info_t *inputs; // of a plan just made; not in the file
+  uint32_t input_count;
 };
 
 DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
 
@@ -59,12 +61,29 @@ static delta_status_t keep_profile(delta_plan_maker_t *maker) {
   return maker->options->save_profile ? delta_profile_write(delta_profiler_profile(profiler), maker->options->save_profile) : DELTA_OK;
 }
 
+// Nothing that is read is written over, and what cannot be written is known before the work.
+static delta_status_t check_outputs(const delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  const char *const paths[] = {options->output_path, options->save_profile};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; ++i) {
+    if (!paths[i]) continue;
+    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, paths[i]));
+    DELTA_RETURN_IF_ERROR(delta_file_probe(paths[i], maker->allocator));
+  }
+  if (options->output_path && options->save_profile && delta_file_is_same(options->output_path, options->save_profile))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --save-profile are both '%s': give two paths", options->output_path);
+  if (options->output_path && options->profile && delta_file_is_same(options->output_path, options->profile))
+    return delta_status_make(INVALID_ARGUMENT, "-o and --profile are both '%s': give two paths", options->output_path);
+  return DELTA_OK;
+}
+
 static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
+  DELTA_RETURN_IF_ERROR(check_outputs(maker));
   DELTA_RETURN_IF_ERROR(delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
   return open_profile(maker);
 }
@@ -364,35 +383,21 @@ static delta_status_t name_numerics(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static const char *const frozen_reason_texts[] = {
-#define REASON_TEXT(id, text) text,
-    DELTA_FROZEN_REASONS(REASON_TEXT)
-#undef REASON_TEXT
-};
-
-// Says what trains, what does not and why, and what of the export limits training.
-static void log_facts(const delta_plan_maker_t *maker) {
-  delta_log_sink_t log = maker->options->log;
-  const delta_build_facts_t *facts = &maker->parts[0].facts;
-  const delta_import_facts_t *import = &facts->import;
-  delta_log(log, DELTA_LOG_NOTE, "%u tensors train (%lld parameters)", facts->trainable_tensors, (long long)facts->trainable_parameters);
-  for (uint32_t i = 0; i < DELTA_FROZEN_REASON_COUNT; ++i) {
-    if (facts->frozen_tensors[i])
-      delta_log(log, DELTA_LOG_NOTE, "%u initializers do not train: %s", facts->frozen_tensors[i], frozen_reason_texts[i]);
+// What the first program is fed with, for whoever prepares the data.
+static delta_status_t keep_inputs(delta_plan_maker_t *maker) {
+  delta_plan_t *plan = maker->plan;
+  const delta_program_parts_t *parts = &maker->parts[0];
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, parts->graph->inputs.count, &plan->inputs));
+  for (uint32_t i = 0; i < parts->graph->inputs.count; ++i) {
+    if (delta_is_own_name(delta_graph_tensor(parts->graph, parts->graph->inputs.items[i])->name)) continue;
+    delta_input_info_t *info = &plan->inputs[plan->input_count];
+    DELTA_RETURN_IF_ERROR(delta_program_input(parts, i, plan->build.ignore_index, info));
+    char *name = NULL;
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, info->name, strlen(info->name), &name));
+    info->name = name;
+    ++plan->input_count;
   }
-  if (import->folded_weights && import->batchnorm_training + import->batchnorm_inference == 0) {
-    delta_log(log, DELTA_LOG_WARNING,
-              "this looks like an evaluation export: no BatchNormalization, and %u weights named like onnx::Conv_146. What is there "
-              "trains, but batch normalization was "
-              "folded away and cannot; export with training=TrainingMode.TRAINING and do_constant_folding=False to keep it",
-              import->folded_weights);
-  }
-  if (import->batchnorm_inference) {
-    delta_log(log, DELTA_LOG_WARNING,
-              "%u BatchNormalization nodes use running statistics (inference mode), %u batch statistics; give --batchnorm train to train "
-              "all of them",
-              import->batchnorm_inference, import->batchnorm_training);
-  }
+  return DELTA_OK;
 }
 
 // Versions of the structs: whoever was compiled with other headers is told so.
@@ -426,7 +431,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
-  log_facts(&maker);
+  delta_plan_notes(maker.model, &maker.plan->build, &maker.parts[0].facts, options->log);
   DELTA_GOTO_IF_ERROR(status, prepare_planners(&maker, &maker.resident_minimum_bytes), cleanup);
   DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, keep_profile(&maker), cleanup);
@@ -442,6 +447,11 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
     out_summary->batch = maker.parts[0].batch; // also when no program has been planned
   }
   if (status) goto cleanup;
+  DELTA_GOTO_IF_ERROR(status, keep_inputs(&maker), cleanup);
+  if (out_summary) {
+    out_summary->inputs = maker.plan->inputs;
+    out_summary->input_count = maker.plan->input_count;
+  }
   // The log sink belongs to the caller and not to the plan.
   maker.plan->build.import.log = (delta_log_sink_t){0};
   *out_plan = maker.plan;

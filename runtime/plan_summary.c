@@ -19,6 +19,8 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .batch = delta_plan_rows(plan),
       .trainable_parameters = (int64_t)totals->trainable_parameters,
       .trainable_tensors = (uint32_t)totals->trainable_tensors,
+      .learning_rate = plan->learning_rate,
+      .accumulate = plan->accumulate,
       .budget_bytes = totals->budget_bytes,
       .arena_bytes = totals->arena_bytes,
       .peak_bytes = totals->peak_bytes,
@@ -38,6 +40,8 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .memory_workspace_bytes = totals->memory_bytes[DELTA_CLASS_WORKSPACE],
       .memory_inputs_bytes = totals->memory_bytes[DELTA_CLASS_INPUTS],
       .memory_other_bytes = totals->memory_bytes[DELTA_CLASS_OTHER],
+      .inputs = plan->inputs,
+      .input_count = plan->input_count,
   };
   memcpy(out_summary->numerics_id, plan->numerics.id, sizeof out_summary->numerics_id);
   if (schedule) {

@@ -115,3 +115,16 @@ int64_t delta_program_rows(const delta_graph_t *graph) {
   }
   return 1;
 }
+
+delta_status_t delta_program_input(const delta_program_parts_t *parts, uint32_t input, int64_t ignore_index, delta_input_info_t *out_info) {
+  const delta_tensor_id_t id = parts->graph->inputs.items[input];
+  const delta_tensor_t *tensor = delta_graph_tensor(parts->graph, id);
+  *out_info = (delta_input_info_t){.name = tensor->name, .dtype = delta_dtype_name(tensor->dtype), .rank = tensor->shape.rank};
+  memcpy(out_info->dims, tensor->shape.dims, sizeof out_info->dims);
+  if (strcmp(tensor->name, DELTA_NAME_LABEL) != 0 || parts->facts.label_classes == 0)
+    return delta_graph_input_range(parts->graph, id, &out_info->minimum, &out_info->maximum);
+  out_info->maximum = parts->facts.label_classes;
+  out_info->has_ignore = 1;
+  out_info->ignore_value = ignore_index;
+  return DELTA_OK;
+}

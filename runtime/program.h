@@ -46,6 +46,10 @@ DELTA_MUST_USE delta_status_t delta_program_plan(const delta_program_parts_t *pa
 void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t count, const delta_device_t *device,
                                char out_id[DELTA_NUMERICS_ID_BYTES]);
 
+// Describes graph input number `input`: type, shape and, of integers, the legal values. `out_info` borrows the graph's name.
+DELTA_MUST_USE delta_status_t delta_program_input(const delta_program_parts_t *parts, uint32_t input, int64_t ignore_index,
+                                                  delta_input_info_t *out_info);
+
 // Rows of the built graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
 int64_t delta_program_rows(const delta_graph_t *graph);
 

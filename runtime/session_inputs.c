@@ -27,34 +27,16 @@ size_t delta_session_input_count(const delta_session_t *session) {
   return count;
 }
 
-static bool is_class_label(const delta_live_program_t *program, const delta_tensor_t *tensor) {
-  return strcmp(tensor->name, DELTA_NAME_LABEL) == 0 && program->parts.facts.label_classes > 0;
-}
-
-delta_status_t delta_session_find_ranges(delta_session_t *session, delta_live_program_t *program) {
-  const delta_graph_t *graph = program->parts.graph;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, graph->inputs.count, &program->ranges));
-  for (uint32_t i = 0; i < graph->inputs.count; ++i) {
-    delta_input_range_t *range = &program->ranges[i];
-    if (is_class_label(program, input_tensor(program, i))) {
-      range->maximum = program->parts.facts.label_classes;
-    } else {
-      DELTA_RETURN_IF_ERROR(delta_graph_input_range(graph, graph->inputs.items[i], &range->minimum, &range->maximum));
-    }
-  }
+delta_status_t delta_session_describe_inputs(delta_session_t *session, delta_live_program_t *program) {
+  const uint32_t count = (uint32_t)program->parts.graph->inputs.count;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, count, &program->inputs));
+  for (uint32_t i = 0; i < count; ++i)
+    DELTA_RETURN_IF_ERROR(delta_program_input(&program->parts, i, session->build.ignore_index, &program->inputs[i]));
   return DELTA_OK;
 }
 
-static void describe_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, delta_input_info_t *info) {
-  info->minimum = program->ranges[input].minimum;
-  info->maximum = program->ranges[input].maximum;
-  info->has_ignore = is_class_label(program, input_tensor(program, input));
-  if (info->has_ignore) info->ignore_value = session->build.ignore_index;
-}
-
-static delta_status_t check_range(const delta_session_t *session, const delta_live_program_t *program, uint32_t input, const void *data) {
-  delta_input_info_t info = {0};
-  describe_range(session, program, input, &info);
+static delta_status_t check_range(const delta_live_program_t *program, uint32_t input, const void *data) {
+  const delta_input_info_t info = program->inputs[input];
   if (info.minimum == info.maximum) return DELTA_OK;
   const delta_tensor_t *tensor = input_tensor(program, input);
   int64_t count = delta_shape_count(&tensor->shape);
@@ -72,10 +54,7 @@ delta_status_t delta_session_input(const delta_session_t *session, size_t index,
   uint32_t input = model_input(program->parts.graph, index);
   if (input == DELTA_INDEX_NONE)
     return delta_status_make(INVALID_ARGUMENT, "input number %zu: the model has %zu", index, delta_session_input_count(session));
-  const delta_tensor_t *tensor = input_tensor(program, input);
-  *out_info = (delta_input_info_t){.name = tensor->name, .dtype = delta_dtype_name(tensor->dtype), .rank = tensor->shape.rank};
-  memcpy(out_info->dims, tensor->shape.dims, sizeof out_info->dims);
-  describe_range(session, program, input, out_info);
+  *out_info = program->inputs[input];
   return DELTA_OK;
 }
 
@@ -100,14 +79,14 @@ static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *
       return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu", tensor->name, feed->size_bytes,
                                (long long)batch->rows, size_bytes);
     }
-    DELTA_RETURN_IF_ERROR(check_range(session, program, index, feed->data));
+    DELTA_RETURN_IF_ERROR(check_range(program, index, feed->data));
     return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);
   }
   return delta_status_make(INVALID_ARGUMENT, "input '%s' is not among the feeds", tensor->name);
 }
 
 // Lets the caller write all inputs of the model where they are read.
-static delta_status_t fill_in_place(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch) {
+static delta_status_t fill_in_place(delta_live_program_t *program, const delta_batch_t *batch) {
   enum { MOST_INPUTS = 256 };
   void *buffers[MOST_INPUTS];
   const delta_graph_t *graph = program->parts.graph;
@@ -117,7 +96,7 @@ static delta_status_t fill_in_place(delta_session_t *session, delta_live_program
     buffers[count] = delta_executor_input(program->executor, index);
   }
   DELTA_RETURN_IF_ERROR(batch->fill(batch->self, buffers));
-  for (size_t i = 0; i < count; ++i) DELTA_RETURN_IF_ERROR(check_range(session, program, model_input(graph, i), buffers[i]));
+  for (size_t i = 0; i < count; ++i) DELTA_RETURN_IF_ERROR(check_range(program, model_input(graph, i), buffers[i]));
   return DELTA_OK;
 }
 
@@ -141,5 +120,5 @@ delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t
       DELTA_RETURN_IF_ERROR(copy_feed(session, program, i, batch));
     }
   }
-  return batch->fill ? fill_in_place(session, program, batch) : DELTA_OK;
+  return batch->fill ? fill_in_place(program, batch) : DELTA_OK;
 }

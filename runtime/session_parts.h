@@ -10,15 +10,10 @@
 #include "runtime/program.h"
 #include "runtime/tally.h"
 
-// Legal values of an integer input, half open; minimum == maximum: unknown.
-typedef struct delta_input_range {
-  int64_t minimum, maximum;
-} delta_input_range_t;
-
 // A program ready to run.
 typedef struct delta_live_program {
   delta_program_parts_t parts;
-  delta_input_range_t *ranges;    // Owned; by graph input
+  delta_input_info_t *inputs;     // Owned; by graph input
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
@@ -49,8 +44,8 @@ DELTA_MUST_USE delta_status_t delta_session_find_program(delta_session_t *sessio
                                                          delta_live_program_t **out_program);
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program); // NULL is fine.
 
-// session_inputs.c: finds the ranges of a program's inputs, once;
-DELTA_MUST_USE delta_status_t delta_session_find_ranges(delta_session_t *session, delta_live_program_t *program);
+// session_inputs.c: describes a program's inputs, once;
+DELTA_MUST_USE delta_status_t delta_session_describe_inputs(delta_session_t *session, delta_live_program_t *program);
 // writes the caller's samples, the seed and the learning rate where the program reads them; ranges of integers are checked.
 DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                                  double learning_rate);

@@ -8,7 +8,7 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
   if (!program) return;
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
-  delta_release(session->allocator, program->ranges);
+  delta_release(session->allocator, program->inputs);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
 }
@@ -135,7 +135,7 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
   } else {
     DELTA_GOTO_IF_ERROR(status, plan_schedule(session, program), cleanup);
   }
-  DELTA_GOTO_IF_ERROR(status, delta_session_find_ranges(session, program), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_session_describe_inputs(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, create_executor(session, program), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_array_push(session->allocator, &session->programs, &program), cleanup);
   *out_program = program;
@@ -157,6 +157,12 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
   bool accumulates = session->build.accumulates;
   if (!accumulates && (kind == DELTA_PROGRAM_ACCUMULATE || kind == DELTA_PROGRAM_APPLY)) {
     return delta_status_make(INVALID_ARGUMENT, "the plan does not accumulate gradients: make it with --accumulate N");
+  }
+  if (accumulates && kind == DELTA_PROGRAM_TRAIN) {
+    return delta_status_make(INVALID_ARGUMENT,
+                             "the plan accumulates gradients over %lld micro-batches: run ACCUMULATE for each and then APPLY in place of "
+                             "TRAIN, or make the plan without --accumulate",
+                             (long long)session->plan->accumulate);
   }
   return make_program(session, kind, rows, NULL, out_program);
 }

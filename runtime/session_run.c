@@ -30,7 +30,6 @@ static void fill_report(const delta_session_t *session, const delta_live_program
 }
 
 // --- a loss that is not finite
-// -----------------------------------------------------------------------------------------------------------------
 
 // The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
 // update divides by the count of all micro-batches: there the sum is watched.
@@ -132,7 +131,6 @@ static delta_status_t check_accumulated(delta_session_t *session) {
 }
 
 // --- running
-// -----------------------------------------------------------------------------------------------------------------------------------
 
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
@@ -146,7 +144,8 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
   delta_program_kind_t kind = program_kinds[which];
-  if (!isfinite(learning_rate)) return delta_status_make(INVALID_ARGUMENT, "the learning rate is not a finite number");
+  if (!isfinite(learning_rate) || learning_rate < 0)
+    return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
   if (out_report && out_report->struct_size != sizeof *out_report) {
     return delta_status_make(INVALID_ARGUMENT, "run report of %zu bytes: set struct_size to sizeof(delta_run_report_t)",
                              out_report->struct_size);

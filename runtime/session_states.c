@@ -1,6 +1,7 @@
 // States and outputs of a session: first values, reading, writing, export.
 #include <string.h>
 
+#include "base/file.h"
 #include "onnx/export.h"
 #include "runtime/initial.h"
 #include "runtime/session_parts.h"
@@ -130,6 +131,39 @@ delta_status_t delta_session_write(delta_session_t *session, const char *name, c
   return session->device->driver->write(session->device, state_address(session, state), buffer, size_bytes);
 }
 
+// The evaluation that the plan has.
+static const delta_graph_t *evaluation_graph(const delta_session_t *session) {
+  size_t i = 0;
+  while (i + 1 < session->programs.count && session->programs.items[i]->parts.kind != DELTA_PROGRAM_EVALUATE) ++i;
+  return session->programs.items[i]->parts.graph;
+}
+
+// Index in graph->outputs of the model's output number `index`.
+static uint32_t model_output(const delta_graph_t *graph, size_t index) {
+  for (uint32_t i = 0; i < graph->outputs.count; ++i) {
+    if (!delta_is_own_name(graph->outputs.items[i].name) && index-- == 0) return i;
+  }
+  return DELTA_INDEX_NONE;
+}
+
+size_t delta_session_output_count(const delta_session_t *session) {
+  size_t count = 0;
+  while (model_output(evaluation_graph(session), count) != DELTA_INDEX_NONE) ++count;
+  return count;
+}
+
+delta_status_t delta_session_output(const delta_session_t *session, size_t index, delta_output_info_t *out_info) {
+  const delta_graph_t *graph = evaluation_graph(session);
+  const uint32_t output = model_output(graph, index);
+  if (output == DELTA_INDEX_NONE)
+    return delta_status_make(INVALID_ARGUMENT, "output number %zu: the model has %zu", index, delta_session_output_count(session));
+  const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->outputs.items[output].tensor);
+  *out_info = (delta_output_info_t){
+      .name = graph->outputs.items[output].name, .dtype = delta_dtype_name(tensor->dtype), .rank = tensor->shape.rank};
+  memcpy(out_info->dims, tensor->shape.dims, sizeof out_info->dims);
+  return DELTA_OK;
+}
+
 delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer, size_t capacity_bytes,
                                          size_t *out_size_bytes) {
   const delta_live_program_t *program = session->evaluated;
@@ -198,6 +232,16 @@ delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t ind
   return status;
 }
 
+// What trained must be a number; constants of the model may be infinite.
+static delta_status_t check_trained_value(delta_session_t *session, const delta_plan_state_t *state) {
+  bool is_bad = false;
+  if (state->kind != DELTA_STATE_PARAMETER && state->kind != DELTA_STATE_STATISTIC) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, (uint32_t)(state - session->plan->states), &is_bad));
+  if (!is_bad) return DELTA_OK;
+  return delta_status_make(NOT_A_NUMBER, "'%s' holds values that are not finite: the model is not written; lower --lr or clip gradients",
+                           state->name);
+}
+
 // States are lent where they stand; those below are brought up for as long.
 static delta_status_t export_value(void *self, const char *name, size_t size_bytes, const void **out_value) {
   delta_session_t *session = self;
@@ -205,6 +249,7 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
   *out_value = NULL;
   if (!state) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
+  DELTA_RETURN_IF_ERROR(check_trained_value(session, state));
   if (!state->is_below) {
     *out_value = state_address(session, state);
     return DELTA_OK;
@@ -232,8 +277,15 @@ static delta_status_t check_trained(delta_session_t *session) {
   return DELTA_OK;
 }
 
+delta_status_t delta_session_check_output(const delta_session_t *session, const char *path) {
+  if (session->options.plan_path && delta_file_is_same(path, session->options.plan_path))
+    return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it is the plan; give another path", path);
+  return delta_model_check_output(session->model, path);
+}
+
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
   DELTA_RETURN_IF_ERROR(check_trained(session));
+  DELTA_RETURN_IF_ERROR(delta_session_check_output(session, path));
   const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);
 }

@@ -35,7 +35,6 @@ static delta_status_t fill_from_dataset(void *self, void *const *buffers) {
 }
 
 // --- opening
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_dtype_t dtype_by_name(const char *name) {
   for (int i = 0; i < DELTA_DTYPE_COUNT; ++i) {
@@ -109,7 +108,6 @@ static delta_status_t open_trainer(delta_trainer_t *trainer) {
 }
 
 // --- evaluation
-// ------------------------------------------------------------------------------------------------------------------------------
 
 static bool must_stop(const delta_trainer_t *trainer) { return trainer->options->stop_requested && *trainer->options->stop_requested; }
 
@@ -161,7 +159,6 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
 }
 
 // --- training
-// --------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t batch_index, delta_run_program_t program,
                                 double rate, delta_run_report_t *report) {
@@ -221,6 +218,10 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 
 static delta_status_t train(delta_trainer_t *trainer) {
   const delta_trainer_options_t *options = trainer->options;
+  if (options->rate.warmup_steps > trainer->total_steps) {
+    delta_log(options->log, DELTA_LOG_NOTE, "--warmup %lld is longer than the run of %lld steps: the learning rate does not reach its value",
+              (long long)options->rate.warmup_steps, (long long)trainer->total_steps);
+  }
   if (options->on_begin) DELTA_RETURN_IF_ERROR(options->on_begin(options->self, trainer->total_steps));
   for (int64_t epoch = 0; trainer->result->steps < trainer->total_steps; ++epoch) {
     delta_shuffle_t shuffle;

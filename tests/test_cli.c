@@ -67,6 +67,7 @@ static void open_workplace(workplace_t *w) {
   write_npy(w, "range.npy", "<i8", "(22,)", wrong, sizeof wrong);
   write_npy(w, "float.npy", "<f4", "(22,)", x, SAMPLES * sizeof(float));
   write_npy(w, "rank.npy", "<f4", "(22, 2, 2)", x, sizeof x);
+  write_npy(w, "onehot.npy", "<i8", "(22, 1)", labels, sizeof labels);
   write_npy(w, "target.npy", "<f4", "(22, 3)", x, SAMPLES * 3 * sizeof(float));
   write_npy(w, "short.npy", "<i8", "(21,)", labels, (SAMPLES - 1) * sizeof *labels);
   write_text_model(w, "model.onnx", two_layers);
@@ -131,7 +132,6 @@ static bool file_exists(const workplace_t *w, const char *name) {
 }
 
 // --- usage
-// -------------------------------------------------------------------------------------------------------------------------------------
 
 // What is measured once is kept: by the cache, and by a file that makes the same plan elsewhere.
 Test(cli, profiles, .timeout = 120) {
@@ -168,6 +168,7 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --levers ''", "--levers"},
       {"deltaplan model.onnx --levers fuse --policy eager", "--levers|eager"},
       {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
+      {"deltaplan model.onnx --device tpu", "--device|tpu|cpu"},
       {"deltaplan model.onnx --threads 0", "--threads|1"},
       {"deltaplan model.onnx --threads many", "--threads|many"},
       {"deltaplan model.onnx --threads 2000", "--threads|1024"},
@@ -215,6 +216,7 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
   static const line_case_t cases[] = {
       {"deltarun", "deltarun|plan|--help"},
       {"deltarun a.plan b.plan --eval x.npz", "b.plan"},
+      {"deltarun model.onnx --eval x.npz", "model.onnx|not a plan|deltaplan"},
       {"deltarun a.plan", "--data|--eval"},
       {"deltarun a.plan --data x.npz", "--epochs|--steps"},
       {"deltarun a.plan --data x.npz --epochs 1 --steps 1", "--epochs|--steps"},
@@ -243,6 +245,9 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
+      "deltaplan problem.json",
+      "deltaplan model.onnx --device cuda:1",
+      "deltaplan model.onnx --device h100.json",
       "deltaplan model.onnx --split on",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --report r.html",
@@ -287,7 +292,6 @@ Test(cli, help_and_version) {
 }
 
 // --- errors
-// ------------------------------------------------------------------------------------------------------------------------------------
 
 Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -329,6 +333,7 @@ Test(cli, errors_of_deltarun, .timeout = 120) {
       {"deltarun a.plan --data z=x.npy,label=y.npy --steps 1", "--data|x"},
       {"deltarun a.plan --data x=x.npy,label=float.npy --steps 1", "--data|float.npy|label"},
       {"deltarun a.plan --data x=rank.npy,label=y.npy --steps 1", "--data|rank.npy"},
+      {"deltarun a.plan --data x=x.npy,label=onehot.npy --steps 1", "onehot.npy|class numbers|--class-axis"},
       {"deltarun a.plan --data x=x.npy,label=short.npy --steps 1", "--data|21|22"},
       {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1", "range.npy|label|3"},
       {"deltarun a.plan --eval x=x.npy,label=nowhere.npy", "--eval|nowhere.npy"},
@@ -373,7 +378,6 @@ Test(cli, edited_plans_are_refused, .timeout = 120) {
 }
 
 // --- what fits
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 static delta_json_document_t *parse_json(const char *text) {
   delta_json_document_t *document = NULL;
@@ -413,7 +417,8 @@ Test(cli, json_has_every_name, .timeout = 60) {
                                       "lower_bound_seconds",
                                       "planning_seconds",
                                       "profiling_seconds",
-                                      "memory"};
+                                      "memory",
+                                      "inputs"};
   static const struct {
     const char *line;
     int exit_status;
@@ -445,8 +450,63 @@ Test(cli, json_has_every_name, .timeout = 60) {
   delta_test_folder_remove(&w.folder);
 }
 
+// --- outputs
+
+// No output takes the place of what is read, or of another output.
+Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
+#define DATA "deltarun a.plan --data x=x.npy,label=y.npy --steps 1 "
+  static const line_case_t cases[] = {
+      {"deltaplan model.onnx -o model.onnx --loss mse --batch 2", "model.onnx|another path"},
+      {"deltaplan model.onnx --save-profile model.onnx --loss mse --batch 2", "model.onnx|another path"},
+      {"deltaplan model.onnx -o b.plan --save-profile ./b.plan --loss mse --batch 2", "-o|--save-profile"},
+      {"deltaplan model.onnx -o ./link.onnx --loss mse --batch 2", "link.onnx|another path"},
+      {DATA "-o model.onnx", "-o|model.onnx|another path"},
+      {DATA "-o ../$(basename $PWD)/a.plan", "-o|a.plan|plan|another path"},
+      {DATA "-o hard.onnx", "-o|hard.onnx|another path"},
+      {DATA "--metrics a.plan", "--metrics|a.plan|plan|another path"},
+      {DATA "--metrics link.onnx", "--metrics|link.onnx|another path"},
+      {DATA "--metrics y.npy", "--metrics|y.npy|data"},
+      {DATA "-o x.npy", "-o|x.npy|data"},
+      {DATA "-o t.onnx --metrics ./t.onnx", "-o|--metrics|t.onnx"},
+  };
+#undef DATA
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
+                 "cp -r . ../copy; mv ../copy .");
+  EXPECT_FAILURES(&w, 1, cases);
+  expect_run(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
+  delta_test_folder_remove(&w.folder);
+}
+
+// --- what is said
+
+Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
+  static const struct {
+    const char *line, *words, *absent;
+  } cases[] = {
+      {"deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4",
+       "inputs: x float32 [4, 4]; label int64 [4], classes 0 to 2|wrote a.plan", "--model"},
+      {"mkdir plans; deltaplan model.onnx -o plans/a.plan --loss cross_entropy --batch 4", "deltarun plans/a.plan --model model.onnx", "\n\n"},
+      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose 2>&1", "'w1' [4, 6] trains|'b2' [3] trains", "does not train"},
+      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose --train 'w*' 2>&1", "'w1' [4, 6] trains|'b2' does not train: does not match --train",
+       "'b2' [3] trains"},
+      {"deltaplan bn.onnx --loss cross_entropy --batch 4 2>&1", "arena", "warning"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --steps 3", "training: epoch 1, step 3/3, loss", "step 3/3, loss 0,"},
+      {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1 2>/dev/null || echo failed", "failed", "step 0/"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    cr_expect_eq(result->exit_status, 0, "%s: %s", cases[i].line, result->error);
+    cr_expect(delta_words_all(result->output, cases[i].words), "%s: %s", cases[i].line, result->output);
+    cr_expect_null(strstr(result->output, cases[i].absent), "%s: %s", cases[i].line, result->output);
+  }
+  delta_test_folder_remove(&w.folder);
+}
+
 // --- a whole training
-// ----------------------------------------------------------------------------------------------------------------------------
 
 // The last object of a metrics file that has `key`; the caller frees.
 static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
@@ -518,6 +578,21 @@ ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout =
   delta_test_folder_remove(&w.folder);
 }
 
+// Micro-batches per update are in the plan file: 22 samples in batches of 4 are six micro-batches, so two updates of an epoch.
+Test(cli, accumulation_is_in_the_plan_file, .timeout = 60) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --accumulate 4");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 3 --metrics m.jsonl");
+  size_t lines = 0;
+  delta_json_document_t *step = last_metrics(&w, "m.jsonl", "learning_rate", &lines);
+  cr_expect_eq(lines, 3 * 2);
+  cr_expect_eq(json_number(step, "step"), 6);
+  cr_expect_eq(json_number(step, "epoch"), 3);
+  delta_json_free(step);
+  delta_test_folder_remove(&w.folder);
+}
+
 // Equal seeds give equal files; another seed another order and so another file.
 Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
   workplace_t w;
@@ -530,7 +605,6 @@ Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
 }
 
 // --- signals
-// -----------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct signal_case {
   char name[8];

@@ -164,7 +164,7 @@ static const csv_case_t csv_cases[] = {
     {"header only", "a,b,c\n", "", 0, {0}, 0, DELTA_STATUS_MISMATCH, "no samples"},
     {"short row", "1,2,3\n\n4,5\n", "", 0, {0}, 0, DELTA_STATUS_MALFORMED, "line 3: 2 cells, but 3 in the first line"},
     {"long row", "1,2,3\n4,5,6,7\n", "", 0, {0}, 0, DELTA_STATUS_MALFORMED, "line 2: 4 cells"},
-    {"columns other than wanted", "1,2,3,4\n", "", 0, {0}, 0, DELTA_STATUS_MISMATCH, "3 columns for array 'x', the model wants [batch, 2]"},
+    {"columns other than wanted", "1,2,3,4\n", "", 0, {0}, 0, DELTA_STATUS_MISMATCH, "3 columns for array 'x' (column 3 was taken as the label), the model wants [batch, 2]"},
     {"no number", "a,b,c\n1,two,3\n", "", 1, {0}, 0, DELTA_STATUS_MALFORMED, "line 2, column 1: 'two' is not a finite number"},
     {"empty cell", "a,b,c\n1,,3\n", "", 1, {0}, 0, DELTA_STATUS_MALFORMED, "column 1: '' is not a finite number"},
     {"nan", "a,b,c\nnan,2,3\n", "", 1, {0}, 0, DELTA_STATUS_MALFORMED, "'nan' is not a finite number"},

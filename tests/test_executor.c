@@ -10,7 +10,6 @@
 #include "tests/support/training.h"
 
 // --- unusual models
-// ------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct model_case {
   const char *name, *text, *loss;
@@ -112,7 +111,6 @@ Test(executor, ids_are_checked_before_the_step) {
 }
 
 // --- steps
-// ---------------------------------------------------------------------------------------------------------------------------------------
 
 enum { MOST_STEPS = 256 };
 typedef struct witness {

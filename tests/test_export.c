@@ -112,6 +112,10 @@ ParameterizedTestParameters(export, form) {
       {"saved statistics are read", "BatchNormalization:x,s,b,m,v>y,p,q,e,f@bn", "y,e", "9", DELTA_STATUS_UNSUPPORTED, "bn"},
       {"dropout 13", "Dropout:x,r>y,k@d", "y", "13", DELTA_STATUS_OK, "Identity:x>y#0"},
       {"dropout 10", "Dropout:x>y@train", "y", "10", DELTA_STATUS_OK, "Identity:x>y#0"},
+      {"constants of dropout", "Constant:>p@p;Constant:>q@q;Constant:>t@t;Dropout:x,p,t>h@d;Add:h,q>y@a", "y", "13", DELTA_STATUS_OK,
+       "Constant:>q#0;Identity:x>h#0;Add:h,q>y#0"},
+      {"a constant read elsewhere", "Constant:>p@p;Dropout:x,p>h@d;Add:h,p>y@a", "y", "13", DELTA_STATUS_OK,
+       "Constant:>p#0;Identity:x>h#0;Add:h,p>y#0"},
       {"mask is read", "Dropout:x,r>y,k@d", "y,k", "13", DELTA_STATUS_UNSUPPORTED, "d"},
       {"another domain's", "my.Dropout:x>y,k@d", "y", "13,my:1", DELTA_STATUS_OK, "Dropout:x>y,k#0"},
       {"others stay", "Relu:x>t@a;Relu:t>y@b", "y", "13", DELTA_STATUS_OK, "Relu:x>t#0;Relu:t>y#0"},
@@ -362,22 +366,25 @@ Test(export, external_data) {
   delta_test_folder_remove(&folder);
 }
 
-// A model may replace itself, again and again.
-Test(export, replaces_itself) {
+// A model is never written over what it is read from, whatever the file is called.
+Test(export, refuses_the_files_of_the_loaded_model) {
+  static const char *const names[] = {"model.onnx", "./model.onnx", "link.onnx", "first.bin", "hard.bin"};
   delta_test_folder_t folder;
+  char from[DELTA_TEST_PATH_BYTES], to[DELTA_TEST_PATH_BYTES];
   delta_test_folder_make(&folder);
   write_external_model(&folder);
-  for (int round = 1; round <= 3; ++round) {
-    delta_model_t *model = load(&folder, "model.onnx");
-    expect_ok(export_as(&folder, model, "model.onnx", true, "abcd"), "export");
-    delta_model_free(model);
-    model = load(&folder, "model.onnx");
-    expect_values(model, "a", 10 * round, 10 * round + 1);
-    expect_values(model, "b", 10 * round + 2, 10 * round + 3);
-    expect_values(model, "c", 10 * round + 3, 10 * round + 4);
-    expect_values(model, "d", 10 * round + 4, 10 * round + 5);
-    delta_model_free(model);
+  cr_assert_eq(symlink("model.onnx", delta_test_folder_path(&folder, "link.onnx", to)), 0);
+  cr_assert_eq(link(delta_test_folder_path(&folder, "second.bin", from), delta_test_folder_path(&folder, "hard.bin", to)), 0);
+  delta_model_t *model = load(&folder, "model.onnx");
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    delta_status_t status = export_as(&folder, model, names[i], true, "abcd");
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT, "%s: %s", names[i], delta_status_message(status));
+    cr_expect(strstr(delta_status_message(status), names[i]) && strstr(delta_status_message(status), "another path"), "%s",
+              delta_status_message(status));
+    delta_status_free(status);
   }
+  expect_values(model, "a", 0, 1);
+  delta_model_free(model);
   delta_test_folder_remove(&folder);
 }
 

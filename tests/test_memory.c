@@ -21,7 +21,6 @@ static uint64_t arena_bytes(const delta_plan_t *plan) {
 }
 
 // --- planned and committed
-// -----------------------------------------------------------------------------------------------------------------------
 
 // Length and rights of the mapping that holds `address`, as the system sees it.
 static uint64_t mapping_bytes(const void *address, char out_rights[5]) {
@@ -105,7 +104,6 @@ ParameterizedTest(memory_case_t *c, memory, planned_is_committed) {
 }
 
 // --- the budget
-// ------------------------------------------------------------------------------------------------------------------------------------
 
 ParameterizedTestParameters(memory, least_budget_works_and_one_byte_less_does_not) {
   static memory_case_t cases[] = MEMORY_CASES;
@@ -204,7 +202,6 @@ Test(memory, budget_of_a_session) {
 }
 
 // --- steps allocate nothing
-// ------------------------------------------------------------------------------------------------------------------------
 
 ParameterizedTestParameters(memory, steps_allocate_nothing) {
   static memory_case_t cases[] = MEMORY_CASES;
@@ -229,7 +226,6 @@ ParameterizedTest(memory_case_t *c, memory, steps_allocate_nothing) {
 }
 
 // --- the process beside its arena
-// --------------------------------------------------------------------------------------------------------------------
 
 enum { WIDE_ROWS = 8192, WIDE_COLUMNS = 12288 };
 

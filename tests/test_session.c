@@ -21,7 +21,6 @@ static delta_test_values_t gradients_by_sgd(delta_session_t *session, int64_t fi
 }
 
 // --- gradients
-// -------------------------------------------------------------------------------------------------------------------------------
 
 // The loss is differentiable in every parameter, so a difference quotient along a direction gives the same as the gradient.
 Test(session, gradients_are_those_of_the_loss) {
@@ -47,7 +46,6 @@ Test(session, gradients_are_those_of_the_loss) {
 }
 
 // --- accumulation
-// ----------------------------------------------------------------------------------------------------------------------------
 
 typedef struct accumulation_case {
   char name[24];
@@ -139,7 +137,6 @@ Test(session, an_update_needs_labels) {
 }
 
 // --- clipping
-// --------------------------------------------------------------------------------------------------------------------------------
 
 Test(session, clipping_scales_all_gradients_to_the_norm) {
   const double clip = 0.03;
@@ -166,7 +163,6 @@ Test(session, clipping_scales_all_gradients_to_the_norm) {
 }
 
 // --- partial batches and switching
-// ---------------------------------------------------------------------------------------------------------------
 
 typedef struct model_case {
   char name[16];
@@ -230,7 +226,6 @@ Test(session, switching_programs_moves_no_state) {
 }
 
 // --- evaluation
-// --------------------------------------------------------------------------------------------------------------------------------
 
 // By running statistics a sample's loss does not depend on the batch it stands in; by batch statistics it would.
 Test(session, evaluation_uses_running_statistics) {
@@ -278,8 +273,37 @@ Test(session, evaluation_counts_correct_labels) {
   delta_test_training_close(&training);
 }
 
+// --- plans from files
+
+// A plan that comes from a file has the numbers of the one that was written, and accumulates as that does.
+Test(session, loaded_plan_is_the_saved_one) {
+  delta_test_training_t training;
+  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  options.accumulate = 4;
+  options.learning_rate = 0.25;
+  delta_test_training_open(&training, delta_test_mlp, &options);
+  char path[DELTA_TEST_PATH_BYTES];
+  delta_test_folder_path(&training.folder, "saved.plan", path);
+  delta_test_expect_ok(delta_plan_save(training.plan, path), "save");
+  delta_plan_t *loaded = NULL;
+  delta_test_expect_ok(delta_plan_load(path, delta_allocator_system(), &loaded), "load");
+  delta_plan_summary_t saved = {.struct_size = sizeof saved}, read = saved;
+  delta_test_expect_ok(delta_plan_summarize(training.plan, &saved), "summary");
+  delta_test_expect_ok(delta_plan_summarize(loaded, &read), "summary");
+  cr_expect_gt(read.nodes, 0);
+  cr_expect_gt(read.trainable_parameters, 0);
+  cr_expect_eq(read.nodes, saved.nodes);
+  cr_expect_eq(read.trainable_parameters, saved.trainable_parameters);
+  cr_expect_eq(read.trainable_tensors, saved.trainable_tensors);
+  cr_expect_eq(read.batch, saved.batch);
+  cr_expect_eq(read.arena_bytes, saved.arena_bytes);
+  cr_expect_eq(read.accumulate, 4);
+  cr_expect_eq(read.learning_rate, 0.25);
+  delta_plan_free(loaded);
+  delta_test_training_close(&training);
+}
+
 // --- dropout
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 // The loss is linear in w: it is w times its own gradient if, and only if, forward and backward pass draw the same mask.
 static const char linear_dropout[] =
@@ -322,7 +346,6 @@ ParameterizedTest(model_case_t *c, session, dropout_draws_one_mask_in_a_step) {
 }
 
 // --- the same numbers
-// --------------------------------------------------------------------------------------------------------------------------
 
 static delta_test_values_t train_some(const char *text, const char *policy, int threads, double *out_loss) {
   delta_test_training_t training;
@@ -369,7 +392,6 @@ ParameterizedTest(twin_case_t *c, session, equal_runs_give_equal_numbers) {
 }
 
 // --- export
-// ------------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct export_case {
   char name[16];

@@ -19,7 +19,6 @@ static void open_mlp(delta_test_training_t *training) {
 }
 
 // --- values that are not finite
-// ------------------------------------------------------------------------------------------------------------------
 
 typedef struct bad_value_case {
   char name[24];
@@ -104,6 +103,28 @@ Test(session_errors, large_rate_stops_the_next_step) {
   delta_test_training_close(&training);
 }
 
+// Weights that are no numbers are not handed on.
+Test(session_errors, bad_weights_are_not_exported) {
+  delta_test_training_t training;
+  open_mlp(&training);
+  char path[DELTA_TEST_PATH_BYTES];
+  delta_test_folder_path(&training.folder, "bad.onnx", path);
+  delta_state_info_t info = {0};
+  for (size_t i = 0; i < delta_session_state_count(training.session); ++i) {
+    delta_test_expect_ok(delta_session_state(training.session, i, &info), "state");
+    if (strcmp(info.kind, "parameter") == 0) break;
+  }
+  float *values = malloc(info.size_bytes);
+  for (size_t i = 0; i < info.size_bytes / sizeof *values; ++i) values[i] = NAN;
+  delta_test_expect_ok(delta_session_write(training.session, info.name, values, info.size_bytes), "write");
+  free(values);
+  char words[128];
+  snprintf(words, sizeof words, "%s|not finite|not written", info.name);
+  delta_test_expect_status(delta_session_export(training.session, path, 0), DELTA_STATUS_NOT_A_NUMBER, words);
+  cr_expect_neq(access(path, F_OK), 0, "a model was written");
+  delta_test_training_close(&training);
+}
+
 // A micro-batch in which no label counts adds nothing; it is no error.
 Test(session_errors, micro_batch_without_labels_is_fine) {
   delta_test_training_t training;
@@ -119,12 +140,13 @@ Test(session_errors, micro_batch_without_labels_is_fine) {
   delta_test_values_t sums = delta_test_read_states(training.session, "accumulator");
   for (size_t i = 0; i < sums.count; ++i) cr_expect_eq(sums.items[i], 0);
   free(sums.items);
+  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL),
+                           DELTA_STATUS_INVALID_ARGUMENT, "accumulates|2 micro-batches|ACCUMULATE|APPLY|--accumulate");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }
 
 // --- wrong calls
-// -------------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t refuse_fill(void *self, void *const *buffers) {
   (void)self, (void)buffers;
@@ -141,6 +163,18 @@ Test(session_errors, wrong_calls) {
   wrong.rows = 0;
   delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
   delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, NULL, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
+  static const double bad_rates[] = {-0.1, INFINITY, NAN};
+  for (size_t i = 0; i < sizeof bad_rates / sizeof *bad_rates; ++i) {
+    delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, bad_rates[i], NULL),
+                             DELTA_STATUS_INVALID_ARGUMENT, "learning rate|finite");
+  }
+  delta_output_info_t output;
+  cr_expect_eq(delta_session_output_count(session), 1);
+  delta_test_expect_ok(delta_session_output(session, 0, &output), "output");
+  cr_expect(output.rank == 2 && output.dims[0] == BATCH && output.dims[1] == 3);
+  cr_expect_str_eq(output.name, "logits");
+  cr_expect_str_eq(output.dtype, "float32");
+  delta_test_expect_status(delta_session_output(session, 1, &output), DELTA_STATUS_INVALID_ARGUMENT, "output number 1|has 1");
   wrong.rows = BATCH - 1;
   delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
                            "x|96|80");
@@ -194,7 +228,6 @@ Test(session_errors, wrong_reports_and_states) {
 }
 
 // --- plans that do not belong
-// --------------------------------------------------------------------------------------------------------------------
 
 static void other_instructions(delta_plan_t *plan) { plan->numerics.instruction_set = "sse1"; }
 static void other_libraries(delta_plan_t *plan) { plan->numerics.libraries = "onednn 0.1"; }
@@ -256,7 +289,6 @@ ParameterizedTest(size_t *index, session_errors, foreign_plans_are_refused) {
 }
 
 // --- where the model is
-// ------------------------------------------------------------------------------------------------------------------------
 
 static delta_status_t start_at(const delta_test_training_t *training, const char *plan_path, const char *model_path) {
   delta_session_options_t options;

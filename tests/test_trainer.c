@@ -117,7 +117,6 @@ static double step_by_hand(fixture_t *f, delta_run_program_t program, int first,
 }
 
 // --- batches
-// ---------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, epoch_ends_with_the_partial_batch) {
   fixture_t trained, by_hand;
@@ -212,7 +211,6 @@ Test(trainer, an_epoch_ends_an_update) {
 }
 
 // --- order
-// -------------------------------------------------------------------------------------------------------------------------------------
 
 // Losses of one-sample steps at rate zero name the samples, so they show the order.
 static void losses_of(uint64_t seed, bool shuffle, double losses[2 * SAMPLES]) {
@@ -250,7 +248,6 @@ Test(trainer, order_is_by_the_seed) {
 }
 
 // --- rates
-// -------------------------------------------------------------------------------------------------------------------------------------
 
 typedef struct rate_case {
   char name[16];
@@ -294,7 +291,6 @@ ParameterizedTest(rate_case_t *c, trainer, schedules_reach_the_update) {
 }
 
 // --- evaluation
-// ----------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, evaluation_after_each_epoch_is_over_all_samples) {
   fixture_t f;
@@ -331,7 +327,6 @@ Test(trainer, evaluation_without_labels_says_so) {
 }
 
 // --- ends
-// ----------------------------------------------------------------------------------------------------------------------------------------
 
 Test(trainer, stop_ends_after_the_step) {
   fixture_t f;

@@ -50,11 +50,11 @@ typedef struct delta_plan_options {
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
   int32_t threads; // 0: as many as the process may use
-  const char
-      *profile; // what kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file
+  // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
+  const char *profile;
   const char *save_profile; // a file that receives what was measured or read; NULL for none
-  const char
-      *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
   const char *init;         // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;
   // Told while kernels are measured; NULL for none.
@@ -77,15 +77,28 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
 DELTA_API void delta_plan_free(delta_plan_t *plan);
 
+// An input of the programs: what a data reader must supply.
+typedef struct delta_input_info {
+  const char *name;
+  const char *dtype; // "float32"
+  int rank;
+  int64_t dims[8];          // with the planned batch first
+  int64_t minimum, maximum; // legal values of integers, half open; equal: unknown
+  int has_ignore;
+  int64_t ignore_value;
+} delta_input_info_t;
+
 // The numbers of a plan; names as in `deltaplan --json`. Sizes in bytes.
 struct delta_plan_summary {
   size_t struct_size; // set by the caller
   const char *policy; // borrowed from the plan; NULL when there is none
   char numerics_id[17];
-  uint64_t nodes; // of the train program's graph
+  uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;
   int64_t trainable_parameters;
   uint32_t trainable_tensors;
+  double learning_rate; // the rate a run begins with unless it is told another
+  int64_t accumulate;   // micro-batches per update
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;
@@ -94,6 +107,9 @@ struct delta_plan_summary {
   uint64_t memory_parameters_bytes, memory_gradients_bytes, memory_optimizer_bytes, memory_activations_bytes, memory_workspace_bytes,
       memory_inputs_bytes,
       memory_other_bytes; // at the peak
+  // What must be fed. Borrowed from the plan; none of a plan that was loaded or not made: there a session tells.
+  const delta_input_info_t *inputs;
+  size_t input_count;
 };
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary);
 

@@ -2,6 +2,10 @@
 // write parameters, export.
 //
 // A session belongs to one thread at a time; different sessions are independent.
+//
+// Compute threads are OpenMP's. Between two pieces of work they spin, by GNU OpenMP's default for milliseconds, and take the processor from
+// whatever else the machine does: start the process with GOMP_SPINCOUNT=5000 (some ten microseconds, as deltaplan and deltarun do for
+// themselves) or OMP_WAIT_POLICY=passive. The OpenMP runtime reads them when it is loaded: setenv in main is too late.
 #ifndef DELTA_SESSION_H_
 #define DELTA_SESSION_H_
 
@@ -15,7 +19,7 @@ typedef struct delta_session delta_session_t;
 
 // What one run executes.
 typedef enum delta_run_program {
-  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update
+  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update; not of a plan that accumulates
   DELTA_PROGRAM_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
   DELTA_PROGRAM_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
   DELTA_PROGRAM_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
@@ -44,13 +48,16 @@ DELTA_API void delta_session_destroy(delta_session_t *session);
 // Sends a table of the time spent by operator, kernel and layout since the session began, one note a line. Needs time_steps.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink);
 
-// One input array. `data` has `rows` samples of the input's element type, row-major; borrowed during the run.
+// One input array. `data` has the batch's `rows` samples of the input's element type, row-major, and so exactly rows * (bytes of a sample)
+// bytes; borrowed during the run. An input without a batch dimension is fed whole.
 typedef struct delta_feed {
   const char *name; // the model's input, or "label"
   const void *data;
   size_t size_bytes;
 } delta_feed_t;
 
+// What a run is fed with: every input that delta_session_input lists, the label too where the loss has one, also for EVALUATE. APPLY takes
+// none: its batch is NULL.
 typedef struct delta_batch {
   int64_t rows; // samples; a count the plan does not have is planned on first use and kept
   const delta_feed_t *feeds;
@@ -62,7 +69,7 @@ typedef struct delta_batch {
 } delta_batch_t;
 
 typedef struct delta_run_report {
-  size_t struct_size;   // set by the caller
+  size_t struct_size;   // the caller sets it to sizeof(delta_run_report_t) before the call
   double loss;          // mean over the batch's labels
   double label_count;   // labels (or elements) behind the mean
   double correct;       // EVALUATE with class labels; else -1
@@ -73,20 +80,11 @@ typedef struct delta_run_report {
   uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
 
-// Runs one program. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
+// Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
 
-// An input of the programs: what a data reader must supply.
-typedef struct delta_input_info {
-  const char *name;
-  const char *dtype; // "float32"
-  int rank;
-  int64_t dims[8];          // with the planned batch first
-  int64_t minimum, maximum; // legal values of integers, half open; equal: unknown
-  int has_ignore;
-  int64_t ignore_value;
-} delta_input_info_t;
+// Inputs of the programs, in the order of the model and then `label`.
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 
@@ -114,12 +112,25 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *sess
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
                                                             size_t size_bytes);
 
+// Outputs of the model, for the planned rows.
+typedef struct delta_output_info {
+  const char *name;
+  const char *dtype;
+  int rank;
+  int64_t dims[8]; // with the planned batch where the model has it
+} delta_output_info_t;
+DELTA_API size_t delta_session_output_count(const delta_session_t *session);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_output(const delta_session_t *session, size_t index, delta_output_info_t *out_info);
+
 // An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not
 // NULL and large enough.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
                                                                   size_t capacity_bytes, size_t *out_size_bytes);
 
-// Writes the trained model: for inference, or in the form it was given.
+// Whether `path` may be written while the session lives: INVALID_ARGUMENT names the plan, the model or the file of its weights that it is.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_check_output(const delta_session_t *session, const char *path);
+
+// Writes the trained model: for inference, or in the form it was given. The path must be another than those of delta_session_check_output.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training);
 
 #ifdef __cplusplus

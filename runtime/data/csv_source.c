@@ -1,4 +1,5 @@
 // CSV source: csv:FILE[:label=COLUMN]. One column is the label, the others, in order, are one row of the only input.
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/data/csv.h"
@@ -33,7 +34,10 @@ static delta_status_t describe_array(const delta_data_request_t *request, const 
   const char *name = request->wants[want].name;
   char shape[DELTA_SHAPE_TEXT_BYTES], *place;
   if (delta_shape_count_range(wanted, 1, wanted->rank) != (int64_t)columns) {
-    return delta_status_make(MISMATCH, "%s: %zu columns for array '%s', the model wants %s", source->path, columns, name,
+    const bool has_label = source->label_column < delta_csv_columns(source->csv);
+    char label[64] = "";
+    if (has_label) snprintf(label, sizeof label, " (column %zu was taken as the label)", source->label_column);
+    return delta_status_make(MISMATCH, "%s: %zu columns for array '%s'%s, the model wants %s", source->path, columns, name, label,
                              delta_data_want_text(&request->wants[want], shape));
   }
   DELTA_RETURN_IF_ERROR(delta_region_format(request->region, &place, "%s: array '%s'", source->path, name));
@@ -63,7 +67,7 @@ static delta_status_t open_file(const delta_data_request_t *request, csv_source_
     *column = '\0';
     column += strlen(option);
   }
-  if (*path == '\0') return delta_status_make(INVALID_ARGUMENT, "data 'csv:%s': wanted csv:FILE or csv:FILE:label=COLUMN", request->spec);
+  if (*path == '\0') return delta_status_make(INVALID_ARGUMENT, "'csv:%s': wanted csv:FILE or csv:FILE:label=COLUMN", request->spec);
   source->path = path;
   source->arrays = out_arrays;
   DELTA_RETURN_IF_ERROR(delta_csv_open(path, request->allocator, &source->csv));
@@ -93,8 +97,9 @@ static delta_status_t store_cell(const csv_source_t *source, const delta_csv_cel
   bool parsed = is_integer ? delta_number_parse_integer(cell->text, (int64_t *)out_elements + index)
                            : delta_number_parse(cell->text, (double *)out_elements + index);
   if (parsed) return DELTA_OK;
-  return delta_status_make(MALFORMED, "%s, line %llu, column %zu: '%s' is not %s", source->path, (unsigned long long)cell->line, column,
-                           cell->text, is_integer ? "an integer" : "a finite number");
+  return delta_status_make(MALFORMED, "%s, line %llu, column %zu: '%s' is not %s%s", source->path, (unsigned long long)cell->line, column,
+                           cell->text, is_integer ? "an integer" : "a finite number",
+                           column == source->label_column ? "; the column was taken as the label, :label=COLUMN takes another" : "");
 }
 
 static delta_status_t read_csv_source(void *self, size_t want, uint64_t first, size_t count, void *out_elements) {

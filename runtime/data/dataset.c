@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "runtime/data/source.h"
 
 enum {
@@ -28,15 +29,30 @@ struct delta_dataset {
   void *staging; // Owned; STAGING_BYTES.
 };
 
-static bool ends_with(const char *text, const char *suffix) {
-  size_t text_length = strlen(text), suffix_length = strlen(suffix);
-  return text_length > suffix_length && strcmp(text + text_length - suffix_length, suffix) == 0;
-}
-
 // Whether the SPEC begins with "NAME=": an '=' before any '/'. ("./a=b.npz" is a path.)
 static bool begins_with_name(const char *spec) {
   const char *equals = strchr(spec, '='), *slash = strchr(spec, '/');
   return equals && (!slash || equals < slash);
+}
+
+// A SPEC of no format, with what was probably meant.
+static delta_status_t unknown_format(const char *spec) {
+  static const struct {
+    const char *suffix, *hint;
+  } hints[] = {
+      {".csv", "; for a CSV file give csv:FILE"},
+      {".idx", "; for IDX files give idx:IMAGES,LABELS"},
+      {"ubyte", "; for IDX files give idx:IMAGES,LABELS"},
+      {".npy", "; say which input an npy file is for, as in x=FILE.npy,label=LABELS.npy"},
+  };
+  const char *hint = "";
+  for (size_t i = 0; i < sizeof hints / sizeof hints[0]; ++i) {
+    if (delta_text_ends_with(spec, hints[i].suffix)) hint = hints[i].hint;
+  }
+  return delta_status_make(INVALID_ARGUMENT,
+                           "'%s': wanted FILE.npz, NAME=FILE.npy[:scale=S][:mean=A/B/C][:std=A/B/C],..., idx:IMAGES,LABELS, "
+                           "csv:FILE[:label=COLUMN] or synthetic[:samples=N]%s",
+                           spec, hint);
 }
 
 static delta_status_t find_format(const char *spec, const delta_data_format_t **out_format, const char **out_rest) {
@@ -49,12 +65,13 @@ static delta_status_t find_format(const char *spec, const delta_data_format_t **
     return DELTA_OK;
   }
   *out_rest = spec;
-  *out_format = ends_with(spec, ".npz") && !begins_with_name(spec) ? &delta_data_npz : strchr(spec, '=') ? &delta_data_npy : NULL;
-  if (*out_format) return DELTA_OK;
-  return delta_status_make(INVALID_ARGUMENT,
-                           "data '%s': wanted FILE.npz, NAME=FILE.npy[:scale=S][:mean=A/B/C][:std=A/B/C],..., idx:IMAGES,LABELS, "
-                           "csv:FILE[:label=COLUMN] or synthetic[:samples=N]",
-                           spec);
+  const char *options = strstr(spec, ".npz:"), *equals = strchr(spec, '=');
+  if (options && (!equals || equals > options)) {
+    return delta_status_make(INVALID_ARGUMENT, "'%s': an npz file takes no options, there is '%s'; scale an array as NAME=FILE.npy:scale=S",
+                             spec, options + strlen(".npz:"));
+  }
+  *out_format = delta_text_ends_with(spec, ".npz") && !begins_with_name(spec) ? &delta_data_npz : equals ? &delta_data_npy : NULL;
+  return *out_format ? DELTA_OK : unknown_format(spec);
 }
 
 size_t delta_data_find_label(const delta_data_request_t *request) {
@@ -125,8 +142,11 @@ static delta_status_t check_scaling(const delta_data_array_t *array, const delta
 static delta_status_t check_array(const delta_data_array_t *array, const delta_feed_want_t *want) {
   char has[DELTA_SHAPE_TEXT_BYTES], wanted[DELTA_SHAPE_TEXT_BYTES];
   if (!same_sample_shape(&array->shape, &want->shape)) {
-    return delta_status_make(MISMATCH, "%s has shape %s, the model wants %s; reshape the array", array->place,
-                             delta_shape_text(&array->shape, has), delta_data_want_text(want, wanted));
+    const char *advice = want->has_ignore ? "give class numbers, not one-hot rows; if the classes are on another axis of the output, plan "
+                                            "with --class-axis"
+                                          : "reshape the array";
+    return delta_status_make(MISMATCH, "%s has shape %s, the model wants %s; %s", array->place, delta_shape_text(&array->shape, has),
+                             delta_data_want_text(want, wanted), advice);
   }
   if (!delta_file_dtype_converts(array->type, want->dtype)) {
     return delta_status_make(MISMATCH, "%s is %s, the model wants %s; convert the array", array->place, delta_file_dtype_name(array->type),
@@ -161,7 +181,7 @@ delta_status_t delta_dataset_open(const char *spec, const delta_feed_want_t *wan
   const delta_data_format_t *format;
   const char *rest;
   *out_dataset = NULL;
-  if (want_count == 0) return delta_status_make(INVALID_ARGUMENT, "data '%s': the model has no inputs", spec);
+  if (want_count == 0) return delta_status_make(INVALID_ARGUMENT, "'%s': the model has no inputs", spec);
   DELTA_RETURN_IF_ERROR(find_format(spec, &format, &rest));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &dataset));
   dataset->allocator = allocator;

@@ -133,7 +133,7 @@ static delta_status_t open_files(const delta_data_request_t *request, idx_source
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(request->region, request->spec, strlen(request->spec), &images));
   labels = strchr(images, ',');
   if (!labels || labels == images || labels[1] == '\0') {
-    return delta_status_make(INVALID_ARGUMENT, "data 'idx:%s': wanted idx:IMAGES,LABELS", request->spec);
+    return delta_status_make(INVALID_ARGUMENT, "'idx:%s': wanted idx:IMAGES,LABELS", request->spec);
   }
   *labels++ = '\0';
   DELTA_RETURN_IF_ERROR(delta_idx_open(images, request->allocator, &source->images));

@@ -86,6 +86,11 @@ static delta_status_t open_file(const delta_data_request_t *request, const char 
     DELTA_RETURN_IF_ERROR(parse_option(request, option, out_array));
     out_array->is_scaled = true;
   }
+  const char *rest = strstr(file, ".npy:");
+  if (rest) {
+    return delta_status_make(INVALID_ARGUMENT, "'%s': unknown option '%s' behind the file; known are scale=S, mean=A/B/C and std=A/B/C", file,
+                             rest + strlen(".npy:"));
+  }
   DELTA_RETURN_IF_ERROR(delta_region_format(request->region, &place, "%s: array '%s'", file, name));
   DELTA_RETURN_IF_ERROR(delta_npy_open(file, request->allocator, out_npy));
   out_array->place = place;
@@ -103,14 +108,14 @@ static size_t find_want(const delta_data_request_t *request, const char *name) {
 // Opens one NAME=FILE... of the list.
 static delta_status_t open_item(const delta_data_request_t *request, npy_source_t *source, char *item, delta_data_array_t *out_arrays) {
   char *equals = strchr(item, '=');
-  if (!equals || equals == item || equals[1] == '\0') return delta_status_make(INVALID_ARGUMENT, "data '%s': wanted NAME=FILE.npy", item);
+  if (!equals || equals == item || equals[1] == '\0') return delta_status_make(INVALID_ARGUMENT, "'%s': wanted NAME=FILE.npy", item);
   *equals = '\0';
   size_t want = find_want(request, item);
   if (want == request->want_count) {
     delta_log(request->log, DELTA_LOG_NOTE, "%s: the model does not use array '%s'", equals + 1, item);
     return DELTA_OK;
   }
-  if (source->files[want].file.descriptor >= 0) return delta_status_make(INVALID_ARGUMENT, "data: array '%s' is given twice", item);
+  if (source->files[want].file.descriptor >= 0) return delta_status_make(INVALID_ARGUMENT, "array '%s' is given twice", item);
   return delta_status_annotate(open_file(request, item, equals + 1, &source->files[want], &out_arrays[want]), "array '%s'", item);
 }
 
@@ -126,7 +131,7 @@ static delta_status_t open_items(const delta_data_request_t *request, npy_source
   for (size_t want = 0; want < request->want_count; ++want) {
     if (source->files[want].file.descriptor >= 0) continue;
     char shape[DELTA_SHAPE_TEXT_BYTES];
-    return delta_status_make(NOT_FOUND, "data '%s': no array '%s' (the model wants it as %s %s); add %s=FILE.npy", request->spec,
+    return delta_status_make(NOT_FOUND, "'%s': no array '%s' (the model wants it as %s %s); add %s=FILE.npy", request->spec,
                              request->wants[want].name, delta_dtype_name(request->wants[want].dtype),
                              delta_data_want_text(&request->wants[want], shape), request->wants[want].name);
   }

@@ -50,7 +50,7 @@ static delta_status_t parse_samples(const char *spec, int64_t *out_samples) {
     *out_samples = strtoll(number, &end, 10);
     if (end != number && *end == '\0' && *out_samples > 0 && *out_samples < INT64_MAX) return DELTA_OK;
   }
-  return delta_status_make(INVALID_ARGUMENT, "data 'synthetic%s': wanted synthetic or synthetic:samples=N", spec);
+  return delta_status_make(INVALID_ARGUMENT, "'synthetic%s': wanted synthetic or synthetic:samples=N", spec);
 }
 
 static delta_status_t describe_synthetic(const delta_data_request_t *request, int64_t samples, synthetic_source_t *source,
