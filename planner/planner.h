@@ -62,6 +62,8 @@ void delta_order_deinit(delta_order_t *order);
 // MALFORMED names a step where that is impossible.
 DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,
                                                delta_order_t *out_order);
+// The problem's own order.
+DELTA_MUST_USE delta_status_t delta_order_listed(const delta_problem_t *problem, delta_allocator_t allocator, delta_order_t *out_order);
 
 // The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
 typedef struct delta_decision {

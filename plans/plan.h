@@ -64,6 +64,8 @@ struct delta_plan {
   uint32_t levers;             // those of build.import
   double learning_rate;        // the default rate of a run
   int64_t accumulate;          // micro-steps per update; 1: plain training
+  bool init_random;            // weights whose external data is missing are drawn, by this seed
+  uint64_t init_seed;
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;

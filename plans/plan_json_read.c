@@ -394,6 +394,8 @@ static delta_status_t read_plan(const delta_plan_reader_t *reader, const delta_j
   DELTA_RETURN_IF_ERROR(read_text(reader, root, "policy", &reader->plan->policy));
   DELTA_RETURN_IF_ERROR(read_build(reader, root));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, root, "learning_rate", &reader->plan->learning_rate));
+  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, root, "init_random", &reader->plan->init_random));
+  DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, root, "init_seed", &reader->plan->init_seed));
   DELTA_RETURN_IF_ERROR(read_numerics(reader, root));
   DELTA_RETURN_IF_ERROR(read_totals(reader, root));
   DELTA_RETURN_IF_ERROR(read_states(reader, root));

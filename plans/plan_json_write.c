@@ -229,6 +229,8 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "policy", plan->policy);
   write_build(writer, plan);
   write_real(writer, "learning_rate", plan->learning_rate);
+  delta_json_write_bool(writer, "init_random", plan->init_random);
+  write_bytes(writer, "init_seed", plan->init_seed);
   write_numerics(writer, &plan->numerics);
   write_totals(writer, &plan->totals);
   delta_json_begin_array(writer, "states");

@@ -233,7 +233,7 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
                                      double *out_seconds) {
   delta_build_options_t build = maker->plan->build;
   build.eager = policy == DELTA_POLICY_EAGER;
-  build.import.levers = build.eager ? 0 : DELTA_LEVERS_ALL;
+  build.import.levers = build.eager ? 0 : maker->plan->build.eager ? DELTA_LEVERS_ALL : maker->plan->levers;
   build.import.log = (delta_log_sink_t){0};
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
