@@ -101,6 +101,7 @@ static delta_plan_options_t plan_options(const budget_run_t *run, const char *po
   options.optimizer = run->optimizer;
   options.momentum = strcmp(run->optimizer, "sgd") == 0 ? 0.9 : -1;
   options.threads = run->threads;
+  options.init = "random"; // only where weights are missing
   return options;
 }
 
