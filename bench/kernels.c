@@ -10,7 +10,7 @@
 #include "onnx/graph/emit.h"
 #include "runtime/device.h"
 
-enum { MOST_INPUTS = 4, MOST_OUTPUTS = 3, RUNS = 7, ALIGNMENT_BYTES = 64 };
+enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, RUNS = 7, ALIGNMENT_BYTES = 64 };
 
 typedef struct bench_input {
   delta_dtype_t dtype;
@@ -79,6 +79,31 @@ static const bench_row_t rows[] = {
     {"moments, channels 32x64x56x56", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 64, 56, 56)}, 0},
     {"moments, channels 32x512x7x7", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 512, 7, 7)}, 0},
     {"moments, rows 4096x768", NODE(MOMENTS, delta_moments_attrs_t, 2), 1, 2, {REALS(4096, 768)}, 0},
+    {"attention 12 heads of 1024x64",
+     NODE(ATTENTION, delta_attention_attrs_t, .scale = 0.125, .heads_inside = true),
+     3,
+     2,
+     {REALS(1, 1024, 12, 64), REALS(1, 1024, 12, 64), REALS(1, 1024, 12, 64)},
+     4.0 * 12 * 1024 * 1024 * 64},
+    {"attention gradient 12 heads of 1024x64",
+     NODE(ATTENTION_GRAD, delta_attention_attrs_t, .scale = 0.125, .heads_inside = true),
+     6,
+     3,
+     {REALS(1, 1024, 12, 64), REALS(1, 1024, 12, 64), REALS(1, 12, 1024), REALS(1, 1024, 12, 64), REALS(1, 1024, 12, 64),
+      REALS(1, 1024, 12, 64)},
+     10.0 * 12 * 1024 * 1024 * 64},
+    {"attention 4096 windows of 49x32",
+     NODE(ATTENTION, delta_attention_attrs_t, .scale = 0.18),
+     4,
+     2,
+     {REALS(1365, 3, 49, 32), REALS(1365, 3, 49, 32), REALS(1365, 3, 49, 32), REALS(3, 49, 49)},
+     4.0 * 4095 * 49 * 49 * 32},
+    {"product 1024x64x1024, 12 times",
+     NODE(MATMUL, delta_matmul_attrs_t, false, true),
+     2,
+     1,
+     {REALS(12, 1024, 64), REALS(12, 1024, 64)},
+     2.0 * 12 * 1024 * 1024 * 64},
     {"softmax 4096x1024", NODE(SOFTMAX, delta_softmax_attrs_t, 1, false), 1, 1, {REALS(4096, 1024)}, 0},
     {"softmax gradient 4096x1024", NODE(SOFTMAX_GRAD, delta_softmax_attrs_t, 1, false), 2, 1, {REALS(4096, 1024), REALS(4096, 1024)}, 0},
     {"cross entropy 1024x8192",
@@ -350,7 +375,7 @@ static void print_time(const bench_row_t *row, const delta_kernel_offer_t *offer
 }
 
 static delta_status_t build_graph(const bench_row_t *row, delta_graph_t *graph) {
-  static const char *const names[MOST_INPUTS] = {"a", "b", "c", "d"};
+  static const char *const names[MOST_INPUTS] = {"a", "b", "c", "d", "e", "f", "g"};
   delta_tensor_id_t inputs[MOST_INPUTS], outputs[MOST_OUTPUTS] = {DELTA_TENSOR_NONE, DELTA_TENSOR_NONE, DELTA_TENSOR_NONE};
   for (uint32_t k = 0; k < row->input_count; ++k)
     DELTA_RETURN_IF_ERROR(delta_graph_add_input(graph, names[k], row->inputs[k].dtype, &row->inputs[k].shape, &inputs[k]));

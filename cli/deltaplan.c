@@ -19,7 +19,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *loss, *external_data, *profile, *save_profile, *layout;
+  const char *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm, init; // indices of their choices
@@ -72,18 +72,30 @@ static const delta_option_t option_rows[] = {
          "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
          "is what the device has free "
          "now, limits of the process and its group respected. If nothing fits, the exit status is 3 and the message has the least budget."},
-    LATER("MEMORY", "--host-budget", TEXT, "SIZE", unavailable, "Memory or disk for swapped tensors."),
+    {.section = "MEMORY",
+     .name = "--host-budget",
+     .kind = DELTA_OPTION_SIZE_TEXT,
+     .argument = "SIZE",
+     .offset = AT(host_budget),
+     .help = "Disk for swapped tensors and states, below the arena; by default as much as they need."},
     {.section = "MEMORY",
      .name = "--policy",
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-             "framework holds, to compare with."},
+     .help =
+         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
-    LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
+    {.section = "MEMORY",
+     .name = "--levers",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "LIST",
+     .offset = AT(levers),
+     .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME "
+             "for all but these. Results depend on them. A wrong name is answered with the list."},
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
     {.section = "MEMORY",
      .name = "--seed",
@@ -357,7 +369,9 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.external_data = settings->external_data;
   options.device = device_choices[settings->device];
   options.policy = settings->policy;
+  options.levers = settings->levers;
   options.budget = settings->budget;
+  options.host_budget = settings->host_budget;
   options.batch = settings->batch;
   options.dims = lists->dims;
   options.dim_count = settings->dims.count;

@@ -132,7 +132,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "DIR",
      .offset = AT(tier),
-     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no name and is gone "
+     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no "
+             "name and is gone "
              "when the program ends."},
     LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
     {.section = "OUTPUT",

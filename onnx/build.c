@@ -9,10 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/attention.h"
 #include "onnx/eager.h"
+#include "onnx/graph/accumulate.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/graph/prune.h"
 #include "onnx/loss.h"
+#include "onnx/loss_chunks.h"
 #include "onnx/optimizer.h"
 #include "onnx/training_select.h"
 
@@ -61,6 +64,20 @@ static delta_status_t set_next(build_t *build, uint32_t state, delta_tensor_id_t
   return delta_graph_set_next(build->graph, state, next);
 }
 
+static void replace_graph(build_t *build, delta_graph_t *graph) {
+  delta_graph_free(build->graph);
+  build->graph = graph;
+  start_emit(build);
+}
+
+static delta_status_t recognise_attention(build_t *build) {
+  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ATTENTION)) return DELTA_OK;
+  delta_graph_t *rewritten = NULL;
+  DELTA_RETURN_IF_ERROR(delta_attention_recognise(build->graph, build->allocator, &rewritten));
+  replace_graph(build, rewritten);
+  return DELTA_OK;
+}
+
 static delta_status_t import_graph(build_t *build, bool training, delta_log_sink_t log) {
   delta_import_options_t options = build->options->import;
   options.training = training;
@@ -68,7 +85,7 @@ static delta_status_t import_graph(build_t *build, bool training, delta_log_sink
   DELTA_RETURN_IF_ERROR(delta_import(build->model, &options, build->allocator, &build->graph, &build->facts->import));
   build->next_group = build->model->node_count + 1; // import's own groups are the nodes of the file
   start_emit(build);
-  return DELTA_OK;
+  return recognise_attention(build);
 }
 
 static bool is_read(const delta_graph_t *graph, delta_tensor_id_t id) {
@@ -153,12 +170,6 @@ static delta_status_t complete_states(build_t *build, const delta_graph_t *full)
   return DELTA_OK;
 }
 
-static void replace_graph(build_t *build, delta_graph_t *graph) {
-  delta_graph_free(build->graph);
-  build->graph = graph;
-  start_emit(build);
-}
-
 // Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.
 static delta_status_t fuse(build_t *build) {
   if (!build->options->eager && !delta_lever_is_on(build->options->import.levers, DELTA_LEVER_FUSE)) return DELTA_OK;
@@ -166,6 +177,15 @@ static delta_status_t fuse(build_t *build) {
   DELTA_RETURN_IF_ERROR(
       delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
   replace_graph(build, fused);
+  return DELTA_OK;
+}
+
+// After differentiation, which makes most of these sums; before fusion, which hides additions in larger expressions.
+static delta_status_t accumulate_products(build_t *build) {
+  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ACCUMULATE)) return DELTA_OK;
+  delta_graph_t *rewritten = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_accumulate(build->graph, build->allocator, &rewritten));
+  replace_graph(build, rewritten);
   return DELTA_OK;
 }
 
@@ -197,8 +217,8 @@ static delta_status_t build_gradients(build_t *build) {
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
   drop_outputs(build->graph);
   const bool sums = build->kind == DELTA_PROGRAM_ACCUMULATE;
-  DELTA_RETURN_IF_ERROR(
-      delta_training_differentiate(&build->emit, build->options, sums ? build->loss.sum : build->loss.mean, &build->trained, build->facts));
+  DELTA_RETURN_IF_ERROR(delta_loss_split(&build->emit, build->options, sums, DELTA_LOSS_CHUNK_BYTES, &build->loss));
+  DELTA_RETURN_IF_ERROR(delta_training_differentiate(&build->emit, build->options, &build->loss, sums, &build->trained, build->facts));
   return add_training_states(build);
 }
 
@@ -391,6 +411,7 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, accumulate_products(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;

@@ -2,35 +2,7 @@
 // epsilon, root, quotient, scale and shift.
 #include "onnx/eager.h"
 
-// Who reads each tensor: the node when it is one, DELTA_NODE_NONE when there are none or several.
-typedef struct delta_readers {
-  delta_graph_t *graph;
-  delta_node_id_t *only; // Owned.
-} delta_readers_t;
-
-static delta_status_t find_readers(delta_graph_t *graph, delta_readers_t *out) {
-  *out = (delta_readers_t){.graph = graph};
-  uint8_t *counts = NULL;
-  delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &out->only), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(graph->allocator, graph->tensors.count, &counts), cleanup);
-  for (uint32_t n = 0; n < graph->nodes.count; ++n) {
-    const delta_node_t *node = &graph->nodes.items[n];
-    for (uint32_t i = 0; i < node->input_count; ++i) {
-      if (delta_tensor_is_none(node->inputs[i])) continue;
-      uint32_t tensor = node->inputs[i].index;
-      out->only[tensor] = (delta_node_id_t){n};
-      if (counts[tensor] < 2) ++counts[tensor];
-    }
-  }
-  for (size_t t = 0; t < graph->tensors.count; ++t) {
-    if (counts[t] != 1) out->only[t] = DELTA_NODE_NONE;
-  }
-cleanup:
-  delta_release(graph->allocator, counts);
-  if (status) delta_release(graph->allocator, out->only);
-  return status;
-}
+#include "onnx/graph/readers.h"
 
 // The expression of a node with one output and `inputs` inputs, or NULL.
 static const delta_expr_t *expression_of(const delta_node_t *node, uint32_t inputs) {
@@ -55,32 +27,19 @@ static bool is_scaling(const delta_node_t *node) {
   return is_instruction(expr, DELTA_EXPR_MUL) || is_instruction(expr, DELTA_EXPR_DIV);
 }
 
-static delta_node_t *node_at(const delta_readers_t *readers, delta_node_id_t id) {
-  return id.index == DELTA_NODE_NONE.index ? NULL : &readers->graph->nodes.items[id.index];
-}
-
-static delta_node_t *only_reader(const delta_readers_t *readers, delta_tensor_id_t tensor) {
-  return node_at(readers, readers->only[tensor.index]);
-}
-
-static delta_node_t *producer_of(const delta_readers_t *readers, delta_tensor_id_t tensor) {
-  const delta_tensor_t *value = delta_graph_tensor(readers->graph, tensor);
-  return value->role == DELTA_ROLE_COMPUTED ? node_at(readers, value->producer) : NULL;
-}
-
 // The scaling that made `tensor`, if nobody else reads it.
 static delta_node_t *scaling_before(const delta_readers_t *readers, delta_tensor_id_t tensor) {
-  delta_node_t *node = producer_of(readers, tensor);
-  return node && is_scaling(node) && only_reader(readers, tensor) ? node : NULL;
+  delta_node_t *node = delta_readers_producer(readers, tensor);
+  return node && is_scaling(node) && delta_readers_only(readers, tensor) ? node : NULL;
 }
 
 // Gives the nodes of a GELU around an erf node its group.
 static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
   delta_node_t *inner = scaling_before(readers, erf->inputs[0]);
   delta_tensor_id_t x = inner ? inner->inputs[0] : erf->inputs[0];
-  delta_node_t *plus_one = only_reader(readers, erf->outputs[0]);
+  delta_node_t *plus_one = delta_readers_only(readers, erf->outputs[0]);
   if (!plus_one || !is_instruction(expression_of(plus_one, 1), DELTA_EXPR_ADD)) return;
-  delta_node_t *product = only_reader(readers, plus_one->outputs[0]);
+  delta_node_t *product = delta_readers_only(readers, plus_one->outputs[0]);
   if (!product || !is_instruction(expression_of(product, 2), DELTA_EXPR_MUL)) return;
   delta_tensor_id_t factor = product->inputs[delta_tensor_same(product->inputs[0], plus_one->outputs[0]) ? 1 : 0];
   delta_node_t *half = NULL;
@@ -88,7 +47,7 @@ static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
     half = scaling_before(readers, factor);
     if (!half || !delta_tensor_same(half->inputs[0], x)) return;
   } else {
-    half = only_reader(readers, product->outputs[0]);
+    half = delta_readers_only(readers, product->outputs[0]);
     if (half && !is_scaling(half)) half = NULL;
   }
   delta_node_t *parts[] = {inner, plus_one, product, half};
@@ -99,20 +58,20 @@ static void recognise_gelu(const delta_readers_t *readers, delta_node_t *erf) {
 
 // The producer of a tensor if it is a mean over dimensions.
 static delta_node_t *mean_before(const delta_readers_t *readers, delta_tensor_id_t tensor) {
-  delta_node_t *node = producer_of(readers, tensor);
+  delta_node_t *node = delta_readers_producer(readers, tensor);
   if (!node || node->op != DELTA_CORE_REDUCE || node->input_count != 1 || node->output_count != 1) return NULL;
   return ((const delta_reduce_attrs_t *)node->attrs)->kinds[0] == DELTA_REDUCE_MEAN ? node : NULL;
 }
 
 // The producer of a tensor if it is one instruction over `inputs` inputs.
 static delta_node_t *instruction_before(const delta_readers_t *readers, delta_tensor_id_t tensor, delta_expr_op_t op, uint32_t inputs) {
-  delta_node_t *node = producer_of(readers, tensor);
+  delta_node_t *node = delta_readers_producer(readers, tensor);
   return node && is_instruction(expression_of(node, inputs), op) ? node : NULL;
 }
 
 // The only reader of a node's output if it is one instruction over two inputs.
 static delta_node_t *instruction_after(const delta_readers_t *readers, const delta_node_t *node, delta_expr_op_t op) {
-  delta_node_t *reader = node ? only_reader(readers, node->outputs[0]) : NULL;
+  delta_node_t *reader = node ? delta_readers_only(readers, node->outputs[0]) : NULL;
   return reader && is_instruction(expression_of(reader, 2), op) ? reader : NULL;
 }
 
@@ -120,7 +79,7 @@ static delta_node_t *instruction_after(const delta_readers_t *readers, const del
 static void recognise_layer_norm(const delta_readers_t *readers, delta_node_t *root) {
   delta_node_t *with_epsilon = instruction_before(readers, root->inputs[0], DELTA_EXPR_ADD, 1);
   delta_node_t *variance = with_epsilon ? mean_before(readers, with_epsilon->inputs[0]) : NULL;
-  delta_node_t *square = variance ? producer_of(readers, variance->inputs[0]) : NULL;
+  delta_node_t *square = variance ? delta_readers_producer(readers, variance->inputs[0]) : NULL;
   if (!square || !expression_of(square, 1)) return;
   delta_node_t *difference = instruction_before(readers, square->inputs[0], DELTA_EXPR_SUB, 2);
   delta_node_t *mean = difference ? mean_before(readers, difference->inputs[1]) : NULL;
@@ -137,12 +96,12 @@ static void recognise_layer_norm(const delta_readers_t *readers, delta_node_t *r
 
 delta_status_t delta_eager_recognise(delta_graph_t *graph) {
   delta_readers_t readers;
-  DELTA_RETURN_IF_ERROR(find_readers(graph, &readers));
+  DELTA_RETURN_IF_ERROR(delta_readers_init(graph, &readers));
   for (size_t n = 0; n < graph->nodes.count; ++n) {
     delta_node_t *node = &graph->nodes.items[n];
     if (is_instruction(expression_of(node, 1), DELTA_EXPR_ERF)) recognise_gelu(&readers, node);
     if (is_instruction(expression_of(node, 1), DELTA_EXPR_SQRT)) recognise_layer_norm(&readers, node);
   }
-  delta_release(graph->allocator, readers.only);
+  delta_readers_deinit(&readers);
   return DELTA_OK;
 }

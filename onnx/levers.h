@@ -7,13 +7,16 @@
 #include "base/status.h"
 
 // X(identifier, name, help)
-#define DELTA_LEVERS(X)                                                                            \
-  X(FUSE, "fuse", "chains of pointwise operators run as one, with what they feed into reductions") \
-  X(LOSS, "loss", "softmax cross entropy as one operator that keeps one number per label")         \
-  X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")      \
-  X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")      \
-  X(INPLACE, "inplace", "outputs take the bytes of inputs that die")                               \
-  X(LAYOUT, "layout", "tensors of convolutions lie in the order that is fastest")                  \
+#define DELTA_LEVERS(X)                                                                                                 \
+  X(FUSE, "fuse", "chains of pointwise operators run as one, with what they feed into reductions")                      \
+  X(LOSS, "loss", "softmax cross entropy as one operator that keeps one number per label")                              \
+  X(LOSS_CHUNKS, "loss-chunks", "a large product before the loss runs in chunks of rows, forward and backward at once") \
+  X(ACCUMULATE, "accumulate", "products are added to what they are summed with as they are made")                       \
+  X(ATTENTION, "attention", "attention runs as one operator in memory linear in the sequence")                          \
+  X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")                           \
+  X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")                           \
+  X(INPLACE, "inplace", "outputs take the bytes of inputs that die")                                                    \
+  X(LAYOUT, "layout", "tensors of convolutions lie in the order that is fastest")                                       \
   X(EARLY_UPDATE, "early-update", "weights update as soon as their gradient is final")
 
 typedef enum delta_lever {

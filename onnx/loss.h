@@ -14,12 +14,16 @@
 #include "onnx/build.h"
 #include "onnx/graph/emit.h"
 
+enum { DELTA_LOSS_MAX_HEADS = 3 };
 // Tensors of an attached loss. `sum`, `count` and `mean` are scalars of the output's type; `count` may be a constant.
 typedef struct delta_loss_values {
   delta_tensor_id_t output; // what the loss is taken of
   delta_tensor_id_t label;  // NONE for `output`
   delta_tensor_id_t sum, count, mean;
   int32_t class_axis; // of losses with class labels
+  // Gradients that are already there when a loss runs in chunks: differentiation starts from them, and otherwise from the loss.
+  delta_tensor_id_t heads[DELTA_LOSS_MAX_HEADS], head_gradients[DELTA_LOSS_MAX_HEADS];
+  uint32_t head_count;
 } delta_loss_values_t;
 
 // Adds the input `label` and the loss in phase LOSS, and fills the label's part of the facts. INVALID_ARGUMENT: no loss given, no such output, an

@@ -122,9 +122,11 @@ static void drop_unreached(delta_graph_t *graph, delta_trained_list_t *trained, 
   trained->count = kept;
 }
 
-delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options, delta_tensor_id_t loss,
-                                            delta_trained_list_t *trained, delta_build_facts_t *facts) {
+delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options, const delta_loss_values_t *loss,
+                                            bool of_sum, delta_trained_list_t *trained, delta_build_facts_t *facts) {
   delta_graph_t *graph = emit->graph;
+  const delta_tensor_id_t value = of_sum ? loss->sum : loss->mean;
+  const uint32_t levers = options->import.levers;
   delta_tensor_id_t *xs = NULL, *gradients = NULL;
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(graph->allocator, trained->count, &xs), cleanup);
@@ -132,8 +134,13 @@ delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_buil
   for (size_t i = 0; i < trained->count; ++i) xs[i] = graph->states.items[trained->items[i].state].current;
   emit->phase = DELTA_PHASE_BACKWARD;
   emit->name = "loss/gradient";
-  const delta_tensor_id_t one = delta_emit_scalar(emit, delta_emit_dtype(emit, loss), 1.0);
-  DELTA_GOTO_IF_ERROR(status, delta_autodiff(emit, loss, one, xs, trained->count, options->import.levers, gradients), cleanup);
+  if (loss->head_count > 0) {
+    status = delta_autodiff_outputs(emit, loss->heads, loss->head_gradients, loss->head_count, xs, trained->count, levers, gradients);
+  } else {
+    const delta_tensor_id_t one = delta_emit_scalar(emit, delta_emit_dtype(emit, value), 1.0);
+    status = delta_autodiff(emit, value, one, xs, trained->count, levers, gradients);
+  }
+  if (status) goto cleanup;
   for (size_t i = 0; i < trained->count; ++i) trained->items[i].gradient = gradients[i];
   drop_unreached(graph, trained, facts);
   if (trained->count == 0) status = nothing_to_train(facts, graph->allocator);

@@ -2,7 +2,7 @@
 #ifndef DELTA_ONNX_TRAINING_SELECT_H_
 #define DELTA_ONNX_TRAINING_SELECT_H_
 
-#include "onnx/build.h"
+#include "onnx/loss.h"
 #include "onnx/graph/emit.h"
 
 // A parameter that trains, and its gradient.
@@ -20,8 +20,9 @@ DELTA_MUST_USE delta_status_t delta_training_select(const delta_model_t *model, 
                                                     delta_log_sink_t log, delta_trained_list_t *out_trained,
                                                     delta_build_facts_t *out_facts);
 
-// Differentiates `loss` by the selected parameters. Those without a gradient become FROZEN and leave the list. INVALID_ARGUMENT when nothing is left.
-DELTA_MUST_USE delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options, delta_tensor_id_t loss,
-                                                           delta_trained_list_t *trained, delta_build_facts_t *facts);
+// Differentiates the loss (its sum or its mean) by the selected parameters. Those without a gradient become FROZEN and leave the list. INVALID_ARGUMENT when nothing is left.
+DELTA_MUST_USE delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options,
+                                                           const delta_loss_values_t *loss, bool of_sum, delta_trained_list_t *trained,
+                                                           delta_build_facts_t *facts);
 
 #endif // DELTA_ONNX_TRAINING_SELECT_H_

@@ -171,6 +171,37 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
   return DELTA_OK;
 }
 
+static const char *const lever_names[] = {
+#define LEVER_NAME(id, name, help) name,
+    DELTA_LEVERS(LEVER_NAME)
+#undef LEVER_NAME
+};
+
+// One item of a list of levers: a name, or "-name", which starts from all when it comes first.
+static delta_status_t apply_lever(const char *item, size_t length, bool is_first, delta_plan_t *plan) {
+  const bool removes = length > 0 && item[0] == '-';
+  const size_t index = find_name(item + removes, length - removes, lever_names, 0, DELTA_LEVER_COUNT);
+  if (index == DELTA_LEVER_COUNT) return unknown_name("--levers", item, lever_names, 0, DELTA_LEVER_COUNT, plan->allocator);
+  if (is_first) plan->levers = removes ? DELTA_LEVERS_ALL : 0;
+  const uint32_t bit = 1u << index;
+  plan->levers = removes ? plan->levers & ~bit : plan->levers | bit;
+  return DELTA_OK;
+}
+
+static delta_status_t apply_levers(const char *text, delta_plan_t *plan) {
+  if (!text) return DELTA_OK;
+  if (plan->build.eager) return delta_status_make(INVALID_ARGUMENT, "--levers does not apply to --policy eager, which has none");
+  const bool is_word = strcmp(text, "all") == 0 || strcmp(text, "none") == 0;
+  if (is_word) plan->levers = text[0] == 'a' ? DELTA_LEVERS_ALL : 0;
+  for (const char *item = text; !is_word;) {
+    const size_t length = strcspn(item, ",");
+    DELTA_RETURN_IF_ERROR(apply_lever(item, length, item == text, plan));
+    if (!item[length]) break;
+    item += length + 1;
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
   DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta-fixed", out_policy));
   plan->policy = delta_policy_info(*out_policy)->name;
@@ -187,6 +218,7 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, file, strlen(file), &model_file));
   plan->model_file = model_file;
   DELTA_RETURN_IF_ERROR(apply_policy(options->policy, plan, out_policy));
+  DELTA_RETURN_IF_ERROR(apply_levers(options->levers, plan));
   DELTA_RETURN_IF_ERROR(apply_import(options, plan));
   DELTA_RETURN_IF_ERROR(apply_loss(options->loss, plan));
   DELTA_RETURN_IF_ERROR(apply_optimizer(options, plan));
@@ -196,6 +228,9 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
   if (options->accumulate < 1)
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
+  if (options->host_budget) {
+    DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(options->host_budget, &plan->totals.host_budget_bytes), "--host-budget"));
+  }
   plan->accumulate = options->accumulate;
   const char *init = options->init ? options->init : "as-given";
   plan->init_random = strcmp(init, "random") == 0;

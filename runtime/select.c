@@ -2,6 +2,7 @@
 #include "runtime/select.h"
 
 #include "base/text.h"
+#include "onnx/graph/attention_dims.h"
 #include "onnx/graph/plain_node.h"
 
 #include <string.h>
@@ -33,6 +34,13 @@ double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node) {
     case DELTA_CORE_CONV_DATA:
     case DELTA_CORE_CONV_WEIGHT:
       return conv_flops(graph, node);
+    case DELTA_CORE_ATTENTION:
+    case DELTA_CORE_ATTENTION_GRAD: {
+      const delta_attention_dims_t dims = delta_attention_dims_of(graph, node);
+      const bool forward = node->op == DELTA_CORE_ATTENTION;
+      const int64_t per_score = forward ? dims.size + dims.value_size : 3 * dims.size + 2 * dims.value_size;
+      return 2.0 * (double)per_score * (double)delta_shape_count(&dims.scores);
+    }
     default:
       return 0;
   }

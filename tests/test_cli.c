@@ -162,6 +162,10 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --budget -5", "--budget|-5"},
       {"deltaplan model.onnx --policy best", "best|none"},
       {"deltaplan model.onnx --policy dtr", "dtr"},
+      {"deltaplan model.onnx --levers fast", "--levers|fast|attention|loss-chunks"},
+      {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
+      {"deltaplan model.onnx --levers ''", "--levers"},
+      {"deltaplan model.onnx --levers fuse --policy eager", "--levers|eager"},
       {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
       {"deltaplan model.onnx --threads 0", "--threads|1"},
       {"deltaplan model.onnx --threads many", "--threads|many"},
@@ -238,9 +242,7 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --host-budget 1GiB",
       "deltaplan model.onnx --split on",
-      "deltaplan model.onnx --levers all",
       "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",

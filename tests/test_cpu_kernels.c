@@ -12,6 +12,11 @@ Test(cpu_kernels, matmul) {
   const delta_kernel_case_t rows[] = {
       {"plain", PLAIN, .inputs = {REALS(33, 65), REALS(65, 47)}, .tolerance = 1e-5},
       {"large", PLAIN, .inputs = {REALS(200, 300), REALS(300, 170)}, .tolerance = 2e-5},
+      {"added", NODE(MATMUL, delta_matmul_attrs_t, 0), 3, 1, .inputs = {REALS(33, 65), REALS(65, 47), REALS(33, 47)}, .tolerance = 1e-5},
+      {"added, batch of rows", NODE(MATMUL, delta_matmul_attrs_t, false, true), 3, 1,
+       .inputs = {REALS(4, 9, 20), REALS(11, 20), REALS(4, 9, 11)}, .tolerance = 1e-5},
+      {"added, batch", NODE(MATMUL, delta_matmul_attrs_t, true, false), 3, 1,
+       .inputs = {REALS(4, 20, 9), REALS(4, 20, 11), REALS(4, 9, 11)}, .tolerance = 1e-5},
       {"a transposed", MATMUL(true, false), .inputs = {REALS(65, 33), REALS(65, 47)}, .tolerance = 1e-5},
       {"b transposed", MATMUL(false, true), .inputs = {REALS(33, 65), REALS(47, 65)}, .tolerance = 1e-5},
       {"both transposed", MATMUL(true, true), .inputs = {REALS(65, 33), REALS(47, 65)}, .tolerance = 1e-5},

@@ -291,6 +291,24 @@ static void build_dropout(fixture_t *f) {
   output(f, outputs[0]);
 }
 
+// p[0]: 0 no mask, 1 a trained mask that repeats over batches, 2 over queries, 3 over keys, 4 over everything but keys; p[1] / 10 the ratio of dropout;
+// p[2]: heads inside.
+static void build_attention(fixture_t *f) {
+  const delta_attention_attrs_t attrs = {.scale = 0.7, .ratio = (double)f->p[1] / 10.0, .stream = 5, .heads_inside = f->p[2] != 0};
+  const delta_shape_t masks[] = {{0}, SHAPE(4, 1, 2, 3, 5), SHAPE(4, 2, 2, 1, 5), SHAPE(3, 2, 3, 1), SHAPE(1, 5)};
+  const int64_t numbers[2] = {5, 7};
+  delta_tensor_id_t inputs[6] = {input(f, attrs.heads_inside ? SHAPE(4, 2, 3, 2, 4) : SHAPE(4, 2, 2, 3, 4)),
+                                 input(f, attrs.heads_inside ? SHAPE(4, 2, 5, 2, 4) : SHAPE(4, 2, 2, 5, 4)),
+                                 input(f, attrs.heads_inside ? SHAPE(4, 2, 5, 2, 3) : SHAPE(4, 2, 2, 5, 3)),
+                                 DELTA_TENSOR_NONE,
+                                 constant_ints(f, SHAPE(0, 0), numbers),
+                                 constant_ints(f, SHAPE(0, 0), numbers + 1)};
+  if (f->p[0] > 0) inputs[3] = input(f, masks[f->p[0]]);
+  delta_tensor_id_t outputs[2];
+  delta_emit_node(&f->emit, DELTA_CORE_ATTENTION, &attrs, sizeof attrs, inputs, f->p[1] ? 6 : 4, outputs, f->p[3] ? 1 : 2, 2);
+  output(f, outputs[0]);
+}
+
 static void build_transpose(fixture_t *f) {
   const int32_t permutation[4] = {(int32_t)f->p[0], (int32_t)f->p[1], (int32_t)f->p[2], (int32_t)f->p[3]};
   output(f, delta_emit_transpose(&f->emit, input(f, SHAPE(4, 2, 3, 4, 1)), permutation));
@@ -570,6 +588,16 @@ static const gradient_case_t cases[] = {
     {"softmax", build_softmax, -1, 1, {2, 0}},
     {"softmax, inner axis", build_softmax, -1, 1, {1, 0}},
     {"log softmax", build_softmax, -1, 1, {0, 1}},
+    {"attention", build_attention, -1, 1, {0, 0, 0}},
+    {"attention, heads inside", build_attention, -1, 1, {0, 0, 1}},
+    {"attention, dropout", build_attention, -1, 1, {0, 3, 0}},
+    {"attention, dropout, heads inside", build_attention, -1, 1, {1, 3, 1}},
+    {"attention, dropout of all", build_attention, -1, 1, {0, 10, 0}},
+    {"attention, sums not kept", build_attention, -1, 1, {1, 0, 0, 1}},
+    {"attention, mask over batches", build_attention, -1, 1, {1, 0, 0}},
+    {"attention, mask over queries", build_attention, -1, 1, {2, 0, 0}},
+    {"attention, mask over keys", build_attention, -1, 1, {3, 0, 1}},
+    {"attention, mask over keys alone", build_attention, -1, 1, {4, 0, 1}},
     {"cross entropy", build_class_loss, -1, 1, {0, 1, 0, 0, 1}},
     {"cross entropy, last axis", build_class_loss, -1, 1, {0, 2, 1, 1, 1}},
     {"cross entropy, only axis", build_class_loss, -1, 1, {0, 0, 0, 0, 1}},

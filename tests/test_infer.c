@@ -6,7 +6,7 @@
 
 #include "onnx/graph/emit.h"
 
-enum { INPUTS_MAX = 5, OUTPUTS_MAX = 3 };
+enum { INPUTS_MAX = 7, OUTPUTS_MAX = 4 };
 typedef struct operand {
   delta_dtype_t dtype;
   delta_shape_t shape;
@@ -60,6 +60,8 @@ static const infer_case_t cases[] = {
     {"arg_reduce of nothing", DELTA_CORE_ARG_REDUCE, ATTRS(delta_arg_reduce_attrs_t, .axis = 1), 1, 1, {F(2, 0)}, "!no elements"},
     {"arg_reduce, negative axis", DELTA_CORE_ARG_REDUCE, ATTRS(delta_arg_reduce_attrs_t, .axis = -1), 1, 1, {F(2, 3)}, "!axis is -1"},
     {"matmul", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, false, true), 2, 1, {F(5, 1, 2, 3), F(7, 4, 3)}, "float32[5, 7, 2, 4]"},
+    {"matmul, added", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(2, 4)}, "float32[2, 4]"},
+    {"matmul, added another shape", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(4)}, "!what is added"},
     {"matmul, depths", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, true, false), 2, 1, {F(2, 3), F(3, 4)}, "!do not multiply"},
     {"matmul, vector", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(3), F(3, 4)}, "!two dimensions"},
     {"matmul, types", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(2, 3), D(3, 4)}, "!float64"},
@@ -110,6 +112,41 @@ static const infer_case_t cases[] = {
      1,
      {F(1, 3, 4, 4)},
      "float32[1, 3, 8, 8]"},
+#define ATTENTION(...) ATTRS(delta_attention_attrs_t, .scale = 1, __VA_ARGS__)
+    {"attention",
+     DELTA_CORE_ATTENTION,
+     ATTENTION(.ratio = 0),
+     3,
+     2,
+     {F(2, 3, 4), F(2, 5, 4), F(2, 5, 6)},
+     "float32[2, 3, 6] float32[2, 3]"},
+    {"attention, heads inside",
+     DELTA_CORE_ATTENTION,
+     ATTENTION(.heads_inside = true),
+     4,
+     2,
+     {F(2, 3, 7, 4), F(2, 5, 7, 4), F(2, 5, 7, 6), F(2, 1, 3, 5)},
+     "float32[2, 3, 7, 6] float32[2, 7, 3]"},
+    {"attention, keys", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0), 3, 1, {F(2, 3, 4), F(2, 5, 3), F(2, 5, 6)}, "!keys"},
+    {"attention, values", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0), 3, 1, {F(2, 3, 4), F(2, 5, 4), F(2, 6, 6)}, "!number of values"},
+    {"attention, mask", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0), 4, 1, {F(2, 3, 4), F(2, 5, 4), F(2, 5, 6), F(4, 5)}, "!broadcast"},
+    {"attention, ratio without seed", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0.1), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!seed"},
+    {"attention, ratio", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 2), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!ratio is 2"},
+    {"attention, rank", DELTA_CORE_ATTENTION, ATTENTION(.heads_inside = true), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!dimensions"},
+    {"attention_grad",
+     DELTA_CORE_ATTENTION_GRAD,
+     ATTENTION(.ratio = 0),
+     7,
+     4,
+     {F(2, 3, 6), F(2, 3, 6), F(2, 3), F(2, 3, 4), F(2, 5, 4), F(2, 5, 6), F(3, 5)},
+     "float32[2, 3, 4] float32[2, 5, 4] float32[2, 5, 6] float32[3, 5]"},
+    {"attention_grad, sums",
+     DELTA_CORE_ATTENTION_GRAD,
+     ATTENTION(.ratio = 0),
+     6,
+     3,
+     {F(2, 3, 6), F(2, 3, 6), F(3, 2), F(2, 3, 4), F(2, 5, 4), F(2, 5, 6)},
+     "!log_sum"},
     {"softmax", DELTA_CORE_SOFTMAX, ATTRS(delta_softmax_attrs_t, 1, false), 1, 1, {F(2, 3)}, "float32[2, 3]"},
     {"softmax of a scalar", DELTA_CORE_SOFTMAX, ATTRS(delta_softmax_attrs_t, 0, false), 1, 1, {{DELTA_DTYPE_FLOAT32, {0}}}, "!axis is 0"},
     {"softmax_grad", DELTA_CORE_SOFTMAX_GRAD, ATTRS(delta_softmax_attrs_t, 0, true), 2, 1, {F(2, 3), F(2, 3)}, "float32[2, 3]"},

@@ -29,7 +29,9 @@ typedef struct delta_plan_options {
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu"
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
+  const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
+  const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;
   size_t dim_count;

@@ -20,9 +20,4 @@ static inline bool delta_rule_wants(const delta_gradient_args_t *args, uint32_t 
   return k < args->node->input_count && args->wanted[k];
 }
 
-// As delta_autodiff, of the sum over several outputs ys[k] with seeds seeds[k] (NONE: that output counts nothing).
-DELTA_MUST_USE delta_status_t delta_autodiff_outputs(delta_emit_t *emit, const delta_tensor_id_t *ys, const delta_tensor_id_t *seeds,
-                                                     size_t y_count, const delta_tensor_id_t *xs, size_t x_count, uint32_t levers,
-                                                     delta_tensor_id_t *out_gradients);
-
 #endif // DELTA_ONNX_GRADIENT_RULE_H_

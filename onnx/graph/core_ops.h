@@ -19,6 +19,7 @@ enum {
   DELTA_CORE_FLAG_INPLACE = 1 << 0, // an output may have the bytes of any input of the same shape and element size (exactly aliased)
   DELTA_CORE_FLAG_VIEW = 1 << 1,    // no work: the output is the input's bytes
   DELTA_CORE_FLAG_RANDOM = 1 << 2,  // draws random numbers by counter (still pure)
+  DELTA_CORE_FLAG_ADDS = 1 << 4,    // the output may have the bytes of input 2, to which the rest is added
   DELTA_CORE_FLAG_LIST = 1 << 3,    // inputs and outputs beyond the least count are a list, all given; elsewhere they are optional
 };
 
@@ -30,7 +31,7 @@ enum {
   X(REDUCE, reduce, 1, 16, 1, 8, reduce, DELTA_CORE_FLAG_LIST)                                    \
   X(MOMENTS, moments, 1, 1, 2, 2, moments, 0)                                                     \
   X(ARG_REDUCE, arg_reduce, 1, 1, 1, 1, none, 0)                                                  \
-  X(MATMUL, matmul, 2, 2, 1, 1, matmul, 0)                                                        \
+  X(MATMUL, matmul, 2, 3, 1, 1, matmul, DELTA_CORE_FLAG_ADDS)                                     \
   X(CONV, conv, 2, 3, 1, 1, conv, 0)                                                              \
   X(CONV_DATA, conv_data, 2, 3, 1, 1, conv_data, 0)                                               \
   X(CONV_WEIGHT, conv_weight, 2, 2, 1, 1, conv_weight, 0)                                         \
@@ -40,8 +41,10 @@ enum {
   X(AVERAGE_POOL_GRAD, average_pool_grad, 1, 1, 1, 1, none, 0)                                    \
   X(SOFTMAX, softmax, 1, 1, 1, 1, softmax, DELTA_CORE_FLAG_INPLACE)                               \
   X(SOFTMAX_GRAD, softmax_grad, 2, 2, 1, 1, none, DELTA_CORE_FLAG_INPLACE)                        \
+  X(ATTENTION, attention, 3, 6, 1, 2, attention, DELTA_CORE_FLAG_RANDOM)                          \
+  X(ATTENTION_GRAD, attention_grad, 6, 9, 3, 4, none, DELTA_CORE_FLAG_RANDOM)                     \
   X(CROSS_ENTROPY, cross_entropy, 2, 3, 3, 3, cross_entropy, 0)                                   \
-  X(CROSS_ENTROPY_GRAD, cross_entropy_grad, 4, 5, 1, 1, none, 0)                                  \
+  X(CROSS_ENTROPY_GRAD, cross_entropy_grad, 4, 5, 1, 1, none, DELTA_CORE_FLAG_INPLACE)            \
   X(NLL, nll, 2, 3, 2, 2, nll, 0)                                                                 \
   X(NLL_GRAD, nll_grad, 2, 3, 1, 1, none, 0)                                                      \
   X(DROPOUT, dropout, 3, 3, 1, 2, dropout, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_RANDOM)      \
@@ -121,7 +124,8 @@ typedef struct delta_arg_reduce_attrs {
   bool select_last; // of equal ones the last; else the first
 } delta_arg_reduce_attrs_t;
 
-// MATMUL: a [..., m, k] (or [..., k, m] when transpose_a), b likewise -> y [..., m, n]. Ranks are at least 2; leading dimensions broadcast.
+// MATMUL: a [..., m, k] (or [..., k, m] when transpose_a), b likewise, c? -> y [..., m, n] = a b, or c + a b with c of y's shape. Ranks are at least 2;
+// leading dimensions of a and b broadcast.
 typedef struct delta_matmul_attrs {
   bool transpose_a, transpose_b;
 } delta_matmul_attrs_t;
@@ -170,6 +174,20 @@ typedef struct delta_softmax_attrs {
   int32_t axis;
   bool log;
 } delta_softmax_attrs_t;
+
+// ATTENTION: q [.., t, d], k [.., s, d], v [.., s, e], mask?, seed?, draw? -> y [.., t, e], log_sum? [.., t]:
+//   scores = scale * q k' + mask, log_sum = log(sum(exp(scores))) over s, y = dropout(exp(scores - log_sum)) v.
+// Leading dimensions are the same for q, k and v; the mask broadcasts to the scores' shape [.., t, s]. With heads_inside the tensors are [.., t, h, d],
+// [.., s, h, d], [.., s, h, e] and [.., t, h, e], and the scores [.., h, t, s]. With seed and draw, probabilities are dropped as DROPOUT of the same ratio
+// and stream would drop a tensor of the scores' shape. A row whose scores are all minus infinity gives NaN as a softmax does, or with hidden_rows_zero 0.
+// ATTENTION_GRAD: dy, y, log_sum, q, k, v, mask?, seed?, draw? -> dq, dk, dv, dmask?, by exp(scores - log_sum). Neither keeps anything of the scores' size (but for a mask that has it).
+typedef struct delta_attention_attrs {
+  double scale;
+  double ratio; // of dropout, 0..1; 0 without seed and draw
+  uint64_t stream;
+  bool heads_inside;
+  bool hidden_rows_zero;
+} delta_attention_attrs_t;
 
 // CROSS_ENTROPY: logits [.., classes at `axis`, ..], labels (int32 or int64; without the axis), weights? [classes] -> loss, weight, log_sum (each shaped as labels, of the logits' type):
 //   loss = weight * (log_sum - logits[label]), log_sum = log(sum(exp(logits))), weight = weights[label], or 1; both 0 where label == ignore_index.

@@ -92,6 +92,9 @@ void delta_emit_moments(delta_emit_t *emit, delta_tensor_id_t x, uint32_t axes, 
 
 // Linear algebra and movement.
 delta_tensor_id_t delta_emit_matmul(delta_emit_t *emit, delta_tensor_id_t a, delta_tensor_id_t b, bool transpose_a, bool transpose_b);
+// The same plus `c` of the result's shape; c NONE: the product alone.
+delta_tensor_id_t delta_emit_matmul_add(delta_emit_t *emit, delta_tensor_id_t a, delta_tensor_id_t b, bool transpose_a, bool transpose_b,
+                                        delta_tensor_id_t c);
 delta_tensor_id_t delta_emit_transpose(delta_emit_t *emit, delta_tensor_id_t x,
                                        const int32_t *permutation); // a view where only dimensions of 1 move
 delta_tensor_id_t delta_emit_concat(delta_emit_t *emit, const delta_tensor_id_t *parts, uint32_t count, int32_t axis);

@@ -31,10 +31,16 @@ static delta_tensor_id_t absorb_transpose(const delta_emit_t *emit, delta_tensor
 }
 
 delta_tensor_id_t delta_emit_matmul(delta_emit_t *emit, delta_tensor_id_t a, delta_tensor_id_t b, bool transpose_a, bool transpose_b) {
+  return delta_emit_matmul_add(emit, a, b, transpose_a, transpose_b, DELTA_TENSOR_NONE);
+}
+
+delta_tensor_id_t delta_emit_matmul_add(delta_emit_t *emit, delta_tensor_id_t a, delta_tensor_id_t b, bool transpose_a, bool transpose_b,
+                                        delta_tensor_id_t c) {
   delta_matmul_attrs_t attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b};
   a = absorb_transpose(emit, a, &attrs.transpose_a);
   b = absorb_transpose(emit, b, &attrs.transpose_b);
-  return DELTA_EMIT(emit, MATMUL, attrs, a, b);
+  const delta_tensor_id_t inputs[3] = {a, b, c};
+  return delta_emit_one(emit, DELTA_CORE_MATMUL, &attrs, sizeof attrs, inputs, delta_tensor_is_none(c) ? 2 : 3);
 }
 
 // Whether the dimensions that are not 1 keep their order, so that the bytes do too. The permutation is known to be one.

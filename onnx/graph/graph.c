@@ -53,7 +53,9 @@ size_t delta_tensor_bytes(const delta_tensor_t *tensor) {
 bool delta_node_may_overwrite(const delta_graph_t *graph, const delta_node_t *node, uint32_t in, uint32_t out) {
   const delta_tensor_t *source = delta_node_input(graph, node, in);
   const delta_tensor_t *target = delta_node_output(graph, node, out);
-  if (source == NULL || target == NULL || !(delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_INPLACE)) return false;
+  const uint32_t flags = delta_core_op_info(node->op)->flags;
+  const bool allowed = (flags & DELTA_CORE_FLAG_INPLACE) || ((flags & DELTA_CORE_FLAG_ADDS) && in == 2);
+  if (source == NULL || target == NULL || !allowed) return false;
   return delta_shape_equal(&source->shape, &target->shape) && delta_dtype_bytes(source->dtype) == delta_dtype_bytes(target->dtype);
 }
 

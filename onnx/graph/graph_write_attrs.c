@@ -127,6 +127,16 @@ static void write_softmax(delta_graph_sink_t sink, const delta_node_t *node) {
   write_integer(sink, "log", attrs->log);
 }
 
+static void write_attention(delta_graph_sink_t sink, const delta_node_t *node) {
+  const delta_attention_attrs_t *attrs = node->attrs;
+  write_real(sink, "scale", attrs->scale);
+  write_integer(sink, "heads_inside", attrs->heads_inside);
+  write_integer(sink, "hidden_rows_zero", attrs->hidden_rows_zero);
+  if (attrs->ratio == 0.0) return;
+  write_real(sink, "ratio", attrs->ratio);
+  delta_graph_write(sink, " stream=%" PRIu64, attrs->stream);
+}
+
 static void write_class_loss(delta_graph_sink_t sink, const delta_node_t *node) {
   const delta_class_loss_attrs_t *attrs = node->attrs;
   write_integer(sink, "axis", attrs->axis);
@@ -240,6 +250,8 @@ static void (*const writers[DELTA_CORE_OP_COUNT])(delta_graph_sink_t sink, const
     [DELTA_CORE_AVERAGE_POOL_GRAD] = write_pool,
     [DELTA_CORE_SOFTMAX] = write_softmax,
     [DELTA_CORE_SOFTMAX_GRAD] = write_softmax,
+    [DELTA_CORE_ATTENTION] = write_attention,
+    [DELTA_CORE_ATTENTION_GRAD] = write_attention,
     [DELTA_CORE_CROSS_ENTROPY] = write_class_loss,
     [DELTA_CORE_CROSS_ENTROPY_GRAD] = write_class_loss,
     [DELTA_CORE_NLL] = write_class_loss,

@@ -25,5 +25,7 @@ DELTA_MUST_USE delta_status_t delta_infer_float(const char *name, const delta_te
 DELTA_MUST_USE delta_status_t delta_infer_index(const char *name, const delta_tensor_t *tensor); // int32 or int64
 DELTA_MUST_USE delta_status_t delta_infer_same_type(const char *name, const delta_tensor_t *tensor, delta_dtype_t wanted);
 DELTA_MUST_USE delta_status_t delta_infer_same_shape(const char *name, const delta_shape_t *shape, const delta_shape_t *wanted);
+// The seed and the draw of an operator with random numbers: inputs `first` and the next.
+DELTA_MUST_USE delta_status_t delta_infer_stream(const delta_infer_args_t *args, uint32_t first);
 
 #endif // DELTA_ONNX_GRAPH_INFER_H_

@@ -119,8 +119,7 @@ static delta_status_t infer_softmax(const delta_infer_args_t *args) {
 delta_status_t delta_infer_softmax(const delta_infer_args_t *args) { return infer_softmax(args); }
 delta_status_t delta_infer_softmax_grad(const delta_infer_args_t *args) { return infer_softmax(args); }
 
-// The seed and the draw of an operator with random numbers: inputs `first` and the next.
-static delta_status_t check_stream(const delta_infer_args_t *args, uint32_t first) {
+delta_status_t delta_infer_stream(const delta_infer_args_t *args, uint32_t first) {
   for (uint32_t k = first; k < first + 2; ++k) {
     const delta_tensor_t *key = delta_infer_input(args, k);
     if (key->dtype != DELTA_DTYPE_INT64 || delta_shape_count(&key->shape) != 1) {
@@ -134,7 +133,7 @@ delta_status_t delta_infer_dropout(const delta_infer_args_t *args) {
   const delta_dropout_attrs_t *attrs = DELTA_INFER_ATTRS(args, delta_dropout_attrs_t);
   const delta_tensor_t *x = delta_infer_input(args, 0);
   DELTA_RETURN_IF_ERROR(delta_infer_float("input", x));
-  DELTA_RETURN_IF_ERROR(check_stream(args, 1));
+  DELTA_RETURN_IF_ERROR(delta_infer_stream(args, 1));
   if (!(attrs->ratio >= 0 && attrs->ratio <= 1)) {
     return delta_status_make(MALFORMED, "ratio is %g; it must be from 0 to 1", attrs->ratio);
   }
@@ -145,7 +144,7 @@ delta_status_t delta_infer_dropout(const delta_infer_args_t *args) {
 
 delta_status_t delta_infer_random(const delta_infer_args_t *args) {
   const delta_random_attrs_t *attrs = DELTA_INFER_ATTRS(args, delta_random_attrs_t);
-  DELTA_RETURN_IF_ERROR(check_stream(args, 0));
+  DELTA_RETURN_IF_ERROR(delta_infer_stream(args, 0));
   DELTA_RETURN_IF_ERROR(check_dtype("dtype", attrs->dtype));
   if (!isfinite(attrs->low) || !isfinite(attrs->high) || (attrs->normal ? attrs->high < 0 : attrs->high < attrs->low)) {
     return delta_status_make(MALFORMED, "%s are %g and %g", attrs->normal ? "mean and standard deviation" : "low and high", attrs->low,

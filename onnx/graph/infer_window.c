@@ -26,6 +26,11 @@ delta_status_t delta_infer_matmul(const delta_infer_args_t *args) {
   }
   shape.dims[shape.rank++] = m;
   shape.dims[shape.rank++] = n;
+  const delta_tensor_t *added = delta_infer_input(args, 2);
+  if (added) {
+    DELTA_RETURN_IF_ERROR(delta_infer_same_type("what is added", added, a->dtype));
+    DELTA_RETURN_IF_ERROR(delta_infer_same_shape("what is added", &added->shape, &shape));
+  }
   delta_infer_set(args, 0, a->dtype, &shape);
   return DELTA_OK;
 }

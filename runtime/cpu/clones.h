@@ -5,14 +5,24 @@
 // The choice is made by relocations that run before a sanitizer's runtime is up, so sanitized builds have one version.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DELTA_CPU_CLONES
+#define DELTA_CPU_FMA_CLONES
+#define DELTA_CPU_AVX512
+#define DELTA_CPU_HAS_AVX512 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
 #define DELTA_CPU_CLONES
-#else
-#define DELTA_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define DELTA_CPU_FMA_CLONES
+#define DELTA_CPU_AVX512
+#define DELTA_CPU_HAS_AVX512 0
 #endif
-#else
+#endif
+#ifndef DELTA_CPU_CLONES
 #define DELTA_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+// For files that are compiled with contraction to fused multiply-add, which avx2 alone does not have.
+#define DELTA_CPU_FMA_CLONES __attribute__((target_clones("fma", "default")))
+// For a function that is written for the wider registers, and called only where they are.
+#define DELTA_CPU_AVX512     __attribute__((target("avx512f")))
+#define DELTA_CPU_HAS_AVX512 __builtin_cpu_supports("avx512f")
 #endif
 
 #endif // DELTA_RUNTIME_CPU_CLONES_H_

@@ -78,7 +78,9 @@ delta_status_t delta_cpu_matmul_prepare(delta_kernel_t *kernel) {
   DELTA_GOTO_IF_ERROR(status, layout_of(&b, &b_layout), cleanup);
   DELTA_GOTO_IF_ERROR(status, layout_of(&y, &y_layout), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_matmul_desc_init(&descriptor, &a_layout, &b_layout, NULL, &y_layout)), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_onednn_describe(primitive, &descriptor, NULL, &description), cleanup);
+  status = kernel->node->input_count > 2 ? delta_onednn_describe_adding(primitive, &descriptor, &description)
+                                         : delta_onednn_describe(primitive, &descriptor, NULL, &description);
+  if (status) goto cleanup;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_SRC, &a_layout), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_WEIGHTS, &b_layout), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_DST, &y_layout), cleanup);
@@ -90,5 +92,8 @@ cleanup:
 
 delta_status_t delta_cpu_matmul_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const void *addresses[] = {buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  const bool adds_elsewhere = kernel->node->input_count > 2 && buffers->inputs[2] != buffers->outputs[0];
+  if (adds_elsewhere)
+    memcpy(buffers->outputs[0], buffers->inputs[2], delta_tensor_bytes(delta_node_output(kernel->graph, kernel->node, 0)));
   return delta_onednn_execute(kernel, addresses, buffers->workspace);
 }

@@ -32,6 +32,9 @@ DELTA_MUST_USE delta_status_t delta_onednn_open(delta_kernel_t *kernel, delta_on
 // Makes a description from an operation descriptor, with the scratchpad left to the caller. `hint` may be NULL. The caller destroys it.
 DELTA_MUST_USE delta_status_t delta_onednn_describe(const delta_onednn_primitive_t *primitive, const void *descriptor,
                                                     dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out_description);
+// The same for a result that is added to what its memory holds.
+DELTA_MUST_USE delta_status_t delta_onednn_describe_adding(const delta_onednn_primitive_t *primitive, const void *descriptor,
+                                                           dnnl_primitive_desc_t *out_description);
 // Makes the primitive and its scratchpad argument; says what the scratchpad needs.
 DELTA_MUST_USE delta_status_t delta_onednn_make(delta_onednn_primitive_t *primitive, dnnl_primitive_desc_t description,
                                                 size_t *out_scratchpad_bytes);

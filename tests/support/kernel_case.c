@@ -96,7 +96,7 @@ static double fill_value(const delta_kernel_operand_t *operand, uint64_t key, in
 }
 
 static bool make_graph(subject_t *subject) {
-  static const char *const names[DELTA_KERNEL_CASE_OPERANDS] = {"a", "b", "c", "d", "e"};
+  static const char *const names[DELTA_KERNEL_CASE_OPERANDS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
   const delta_kernel_case_t *row = subject->row;
   delta_tensor_id_t *inputs = subject->input_ids, *outputs = subject->output_ids;
   delta_status_t status = delta_graph_create(delta_allocator_system(), &subject->graph);

@@ -5,7 +5,7 @@
 
 #include "tests/support/one_node.h"
 
-enum { DELTA_KERNEL_CASE_OPERANDS = 5, DELTA_KERNEL_CASE_REASON_BYTES = 512 };
+enum { DELTA_KERNEL_CASE_OPERANDS = 9, DELTA_KERNEL_CASE_REASON_BYTES = 512 };
 
 // What an input holds. The last field says more.
 typedef enum delta_fill_kind {
