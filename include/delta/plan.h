@@ -54,8 +54,8 @@ typedef struct delta_plan_options {
       *profile; // what kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file
   const char *save_profile; // a file that receives what was measured or read; NULL for none
   const char
-      *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
-  const char *init;         // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
+      *layout;      // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char *init; // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
