@@ -5,17 +5,18 @@
 
 #include "runtime/select.h"
 
-// Layouts worth trying with an instruction set: the plain one, and those whose blocks fit the vectors.
+// Layouts worth trying with an instruction set: the plain one, and those whose blocks fit the vectors. The last `spare` come in only where channels do not
+// come in whole blocks of the first.
 typedef struct layout_candidates {
   const char *instruction_set;
   delta_layout_t layouts[DELTA_LAYOUT_COUNT];
-  uint32_t count;
+  uint32_t count, spare;
 } layout_candidates_t;
 
 static const layout_candidates_t candidate_rows[] = {
-    {"avx512", {DELTA_LAYOUT_BLOCKED_16, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3},
-    {"avx2", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3},
-    {"", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3},
+    {"avx512", {DELTA_LAYOUT_BLOCKED_16, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN, DELTA_LAYOUT_BLOCKED_8}, 4, 1},
+    {"avx2", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3, 0},
+    {"", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3, 0},
 };
 
 static const layout_candidates_t *candidates_of(const delta_device_t *device) {
@@ -59,22 +60,38 @@ static void cost_regions(const layout_choice_t *choice, const layout_candidate_t
   }
 }
 
+// Whether results of regions lie in smaller blocks and not in larger ones.
+static bool wants_smaller_blocks(const layout_choice_t *choice, delta_layout_t large, delta_layout_t small) {
+  for (uint32_t i = 0; i < choice->graph->nodes.count; ++i) {
+    const delta_tensor_t *tensor = delta_node_output(choice->graph, &choice->graph->nodes.items[i], 0);
+    if (choice->regions->of_node[i] == DELTA_INDEX_NONE || !tensor) continue;
+    if (delta_layout_fits(small, &tensor->shape) && !delta_layout_fits(large, &tensor->shape)) return true;
+  }
+  return false;
+}
+
+static uint32_t candidate_count(const layout_choice_t *choice, const layout_candidates_t *row) {
+  uint32_t count = row->count - row->spare;
+  for (uint32_t c = count; c < row->count; ++c) count += wants_smaller_blocks(choice, row->layouts[0], row->layouts[c]);
+  return count;
+}
+
 // Candidates come in the order of preference: a later one must be faster to be taken.
 static delta_status_t choose_layouts(const layout_choice_t *choice, delta_layout_t *layouts) {
   const layout_candidates_t *row = candidates_of(choice->device);
-  const uint32_t count = choice->regions->count;
+  const uint32_t count = choice->regions->count, tried = candidate_count(choice, row);
   layout_candidate_t candidates[DELTA_LAYOUT_COUNT] = {0};
   const delta_graph_t *graphs[DELTA_LAYOUT_COUNT];
   double *best = NULL, *seconds;
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(choice->allocator, 2 * (size_t)count, &best), cleanup);
   seconds = best + count;
-  for (uint32_t c = 0; c < row->count; ++c) {
+  for (uint32_t c = 0; c < tried; ++c) {
     DELTA_GOTO_IF_ERROR(status, make_candidate(choice, row->layouts[c], &candidates[c]), cleanup);
     graphs[c] = candidates[c].graph;
   }
-  if (choice->profiler) DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, graphs, row->count), cleanup);
-  for (uint32_t c = 0; c < row->count; ++c) {
+  if (choice->profiler) DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, graphs, tried), cleanup);
+  for (uint32_t c = 0; c < tried; ++c) {
     cost_regions(choice, &candidates[c], seconds);
     for (uint32_t r = 0; r < count; ++r) {
       if (c > 0 && seconds[r] >= best[r]) continue;
@@ -83,7 +100,7 @@ static delta_status_t choose_layouts(const layout_choice_t *choice, delta_layout
     }
   }
 cleanup:
-  for (uint32_t c = 0; c < row->count; ++c) {
+  for (uint32_t c = 0; c < tried; ++c) {
     delta_release(choice->allocator, candidates[c].region_of_node);
     delta_graph_free(candidates[c].graph);
   }

@@ -49,7 +49,8 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
                                                      .log = options->log,
                                                      .progress = options->progress,
                                                      .self = options->progress_self};
-  return delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler);
+  DELTA_RETURN_IF_ERROR(delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler));
+  return delta_profiler_measure_copies(maker->choice.profiler);
 }
 
 // Hands on what was measured.

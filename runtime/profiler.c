@@ -1,5 +1,5 @@
 // Measuring: kernels are made once, run on zeroed inputs in an arena of their own, and take turns.
-#include "runtime/profiler.h"
+#include "runtime/profiler_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,6 @@
 // up is nothing beside it.
 enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20 };
 static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 8;
-
-struct delta_profiler {
-  delta_allocator_t allocator;
-  delta_profiler_options_t options;
-  delta_profile_t *profile; // Owned.
-  char *cache_path;         // Owned; NULL: nothing is kept
-  bool is_changed;
-  double seconds;
-};
 
 // One node to measure.
 typedef struct profiled_node {
@@ -226,11 +217,16 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+double delta_profiler_median(double *samples, uint32_t count) {
+  qsort(samples, count, sizeof *samples, by_value);
+  return samples[(count - 1) / 2];
+}
+
 static delta_status_t keep_medians(profiling_t *profiling) {
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
-    qsort(item->samples, item->sample_count, sizeof *item->samples, by_value);
-    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, item->samples[(item->sample_count - 1) / 2]));
+    const double seconds = delta_profiler_median(item->samples, item->sample_count);
+    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, seconds));
   }
   return DELTA_OK;
 }

@@ -21,6 +21,12 @@ static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocato
   return DELTA_OK;
 }
 
+static void set_speeds(const delta_profile_t *profile, delta_problem_t *problem) {
+  const bool is_known = profile && profile->offload_bytes_per_second > 0 && profile->prefetch_bytes_per_second > 0;
+  problem->offload_bytes_per_second = is_known ? profile->offload_bytes_per_second : assumed_offload_bytes_per_second;
+  problem->prefetch_bytes_per_second = is_known ? profile->prefetch_bytes_per_second : assumed_prefetch_bytes_per_second;
+}
+
 static delta_status_t apply_layouts(delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
                                     delta_program_parts_t *parts) {
   return delta_layouts_apply(device, &choice->layouts, choice->profiler, allocator, &parts->graph, &parts->layouts, &parts->layout_count);
@@ -56,8 +62,7 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   DELTA_GOTO_IF_ERROR(
       status, delta_problem_from_graph(out_parts->graph, &problem_options, allocator, &out_parts->problem, &out_parts->tensor_of_storage),
       cleanup);
-  out_parts->problem->offload_bytes_per_second = assumed_offload_bytes_per_second;
-  out_parts->problem->prefetch_bytes_per_second = assumed_prefetch_bytes_per_second;
+  set_speeds(delta_profiler_profile(choice->profiler), out_parts->problem);
 cleanup:
   if (status) delta_program_deinit(out_parts);
   return status;

@@ -32,7 +32,7 @@ struct delta_session {
   uint64_t committed_bytes;
   uint64_t budget_bytes;
   delta_build_options_t build;
-  delta_tally_t tally; // of all steps, when they are timed
+  delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
 };

@@ -232,16 +232,6 @@ delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t ind
   return status;
 }
 
-// What trained must be a number; constants of the model may be infinite.
-static delta_status_t check_trained_value(delta_session_t *session, const delta_plan_state_t *state) {
-  bool is_bad = false;
-  if (state->kind != DELTA_STATE_PARAMETER && state->kind != DELTA_STATE_STATISTIC) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, (uint32_t)(state - session->plan->states), &is_bad));
-  if (!is_bad) return DELTA_OK;
-  return delta_status_make(NOT_A_NUMBER, "'%s' holds values that are not finite: the model is not written; lower --lr or clip gradients",
-                           state->name);
-}
-
 // States are lent where they stand; those below are brought up for as long.
 static delta_status_t export_value(void *self, const char *name, size_t size_bytes, const void **out_value) {
   delta_session_t *session = self;
@@ -249,7 +239,6 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
   *out_value = NULL;
   if (!state) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
-  DELTA_RETURN_IF_ERROR(check_trained_value(session, state));
   if (!state->is_below) {
     *out_value = state_address(session, state);
     return DELTA_OK;

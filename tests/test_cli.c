@@ -143,8 +143,10 @@ Test(cli, profiles, .timeout = 120) {
   const line_case_t cases[] = {
       {PLAN_MEASURED "p --profile absent.json", "absent.json"},
       {PLAN_MEASURED "p --profile model.onnx", "model.onnx"},
-      {"sed 's/\"threads\": [0-9]*/\"threads\": 999/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json", "t.json|999 threads|--threads 999"},
-      {"sed 's/\"processor\": \".*\"/\"processor\": \"abacus\"/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json", "processor|abacus"},
+      {"sed 's/\"threads\": [0-9]*/\"threads\": 999/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json",
+       "t.json|999 threads|--threads 999"},
+      {"sed 's/\"processor\": \".*\"/\"processor\": \"abacus\"/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json",
+       "processor|abacus"},
       {PLAN_MEASURED "p --profile estimate --save-profile t.json", "--save-profile|estimate"},
       {PLAN_MEASURED "p --layout sideways", "--layout|sideways|blocked_8"},
   };

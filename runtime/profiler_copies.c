@@ -1,0 +1,103 @@
+// Measuring how fast memory is copied, and how fast the tier below the arena takes and gives bytes: alone, and beside a thread that keeps memory busy, as
+// compute does.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/profiler_parts.h"
+#include "runtime/tier.h"
+
+enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, ALIGNMENT_BYTES = 4096 };
+
+// Two halves: transfers use the first, the busy thread copies between the parts of the second.
+typedef struct copy_bench {
+  char *memory; // Owned; 2 * BLOCKS blocks, aligned within the allocation
+  void *allocation;
+  delta_tier_t *tier; // Owned.
+  atomic_bool stops;
+} copy_bench_t;
+
+static void *keep_busy(void *self) {
+  copy_bench_t *bench = self;
+  char *half = bench->memory + (size_t)BLOCKS * BLOCK_BYTES;
+  while (!atomic_load(&bench->stops)) memcpy(half, half + (size_t)BLOCKS / 2 * BLOCK_BYTES, (size_t)BLOCKS / 2 * BLOCK_BYTES);
+  return NULL;
+}
+
+// Bytes a second of one pass over the blocks.
+static delta_status_t time_pass(copy_bench_t *bench, bool writes, double *out_speed) {
+  const double start_seconds = delta_clock_seconds();
+  for (size_t block = 0; block < BLOCKS; ++block) {
+    const size_t offset = block * BLOCK_BYTES;
+    DELTA_RETURN_IF_ERROR(writes ? delta_tier_write(bench->tier, offset, bench->memory + offset, BLOCK_BYTES)
+                                 : delta_tier_read(bench->tier, offset, bench->memory + offset, BLOCK_BYTES));
+  }
+  *out_speed = (double)BLOCKS * BLOCK_BYTES / (delta_clock_seconds() - start_seconds);
+  return DELTA_OK;
+}
+
+// The median of three passes each way.
+static delta_status_t time_transfers(copy_bench_t *bench, double *out_offload, double *out_prefetch) {
+  enum { PASSES = 3 };
+  double offload[PASSES], prefetch[PASSES];
+  for (int pass = 0; pass < PASSES; ++pass) {
+    DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[pass]));
+    DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[pass]));
+  }
+  *out_offload = delta_profiler_median(offload, PASSES);
+  *out_prefetch = delta_profiler_median(prefetch, PASSES);
+  return DELTA_OK;
+}
+
+static double time_copy(const copy_bench_t *bench) {
+  enum { PASSES = 5 };
+  const size_t half_bytes = (size_t)BLOCKS * BLOCK_BYTES;
+  double speeds[PASSES];
+  for (int pass = 0; pass < PASSES; ++pass) {
+    const double start_seconds = delta_clock_seconds();
+    memcpy(bench->memory, bench->memory + half_bytes, half_bytes);
+    speeds[pass] = (double)half_bytes / (delta_clock_seconds() - start_seconds);
+  }
+  return delta_profiler_median(speeds, PASSES);
+}
+
+static delta_status_t time_beside(copy_bench_t *bench, delta_profile_t *profile) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, keep_busy, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to keep memory busy");
+  const delta_status_t status =
+      time_transfers(bench, &profile->offload_beside_compute_bytes_per_second, &profile->prefetch_beside_compute_bytes_per_second);
+  atomic_store(&bench->stops, true);
+  pthread_join(thread, NULL);
+  return status;
+}
+
+static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, delta_allocator_t allocator, delta_log_sink_t log) {
+  const size_t size_bytes = (size_t)2 * BLOCKS * BLOCK_BYTES;
+  DELTA_RETURN_IF_ERROR(delta_allocate(allocator, size_bytes + ALIGNMENT_BYTES, 1, &bench->allocation));
+  bench->memory = (char *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
+  memset(bench->memory, 1, size_bytes);
+  profile->copy_bytes_per_second = time_copy(bench);
+  DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, &bench->tier));
+  DELTA_RETURN_IF_ERROR(delta_tier_reserve(bench->tier, (uint64_t)BLOCKS * BLOCK_BYTES));
+  DELTA_RETURN_IF_ERROR(time_transfers(bench, &profile->offload_bytes_per_second, &profile->prefetch_bytes_per_second));
+  return time_beside(bench, profile);
+}
+
+delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
+  delta_profile_t *profile = profiler->profile;
+  if (profiler->options.only_read || profile->prefetch_beside_compute_bytes_per_second > 0) return DELTA_OK;
+  copy_bench_t bench = {0};
+  const double start_seconds = delta_clock_seconds();
+  delta_status_t status = measure(&bench, profile, profiler->allocator, profiler->options.log);
+  delta_tier_destroy(bench.tier);
+  delta_release(profiler->allocator, bench.allocation);
+  profiler->seconds += delta_clock_seconds() - start_seconds;
+  profiler->is_changed = true;
+  if (!status || delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
+  // A plan that swaps will meet the same disk and say so; others do without it.
+  delta_log(profiler->options.log, DELTA_LOG_NOTE, "the speed of the disk is not known: %s", delta_status_message(status));
+  delta_status_free(status);
+  return DELTA_OK;
+}

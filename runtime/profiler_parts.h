@@ -1,0 +1,19 @@
+// What the files of the profiler share: profiler.c measures kernels, profiler_copies.c copies.
+#ifndef DELTA_RUNTIME_PROFILER_PARTS_H_
+#define DELTA_RUNTIME_PROFILER_PARTS_H_
+
+#include "runtime/profiler.h"
+
+struct delta_profiler {
+  delta_allocator_t allocator;
+  delta_profiler_options_t options;
+  delta_profile_t *profile; // Owned.
+  char *cache_path;         // Owned; NULL: nothing is kept
+  bool is_changed;
+  double seconds;
+};
+
+// The lower median; sorts the samples.
+double delta_profiler_median(double *samples, uint32_t count);
+
+#endif // DELTA_RUNTIME_PROFILER_PARTS_H_
