@@ -6,21 +6,23 @@
 
 #include <delta/delta.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
+#include "cli/progress.h"
 #include "onnx/build.h"
 #include "planner/planner.h"
 #include "runtime/device.h"
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
-  int64_t batch, class_axis, ignore_index, accumulate, threads;
+  const char *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
+  int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
-  int device, optimizer, batchnorm; // indices of their choices
+  int device, optimizer, batchnorm, init; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
@@ -32,6 +34,7 @@ static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NU
 static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const device_choices[] = {"cpu", NULL};
+static const char *const init_choices[] = {"as-given", "random", NULL};
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
@@ -69,16 +72,22 @@ static const delta_option_t option_rows[] = {
          "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
          "is what the device has free "
          "now, limits of the process and its group respected. If nothing fits, the exit status is 3 and the message has the least budget."},
-    LATER("MEMORY", "--host-budget", TEXT, "SIZE", unavailable, "Memory or disk for swapped tensors."),
+    {.section = "MEMORY",
+     .name = "--host-budget",
+     .kind = DELTA_OPTION_SIZE_TEXT,
+     .argument = "SIZE",
+     .offset = AT(host_budget),
+     .help = "Disk for swapped tensors and states, below the arena; by default as much as they need."},
     {.section = "MEMORY",
      .name = "--policy",
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-             "framework holds, to compare with."},
+     .help =
+         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     {.section = "MEMORY",
      .name = "--levers",
@@ -88,7 +97,14 @@ static const delta_option_t option_rows[] = {
      .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME "
              "for all but these. Results depend on them. A wrong name is answered with the list."},
     LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
-    LATER("MEMORY", "--seed", INTEGER, "N", unavailable, "Of the search and of --init."),
+    {.section = "MEMORY",
+     .name = "--seed",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(seed),
+     .minimum = 0,
+     .maximum = 1e15,
+     .help = "Of --init random (0)."},
     LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
@@ -154,7 +170,14 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_FLAG,
      .offset = AT(batchnorm_unbiased),
      .help = "Running variances divide by n - 1, as PyTorch's do; ONNX divides by n."},
-    LATER("MODEL", "--init", TEXT, "random", unavailable, "Draws weights whose data is missing."),
+    {.section = "MODEL",
+     .name = "--init",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "as-given|random",
+     .offset = AT(init),
+     .choices = init_choices,
+     .help = "random: weights whose external data is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
+             "biases 0. For benchmarks."},
     {.section = "TRAINING",
      .name = "--loss",
      .kind = DELTA_OPTION_TEXT,
@@ -348,6 +371,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.policy = settings->policy;
   options.levers = settings->levers;
   options.budget = settings->budget;
+  options.host_budget = settings->host_budget;
   options.batch = settings->batch;
   options.dims = lists->dims;
   options.dim_count = settings->dims.count;
@@ -374,6 +398,8 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.profile = settings->profile;
   options.save_profile = settings->save_profile;
   options.layout = settings->layout;
+  options.init = init_choices[settings->init];
+  options.init_seed = (uint64_t)settings->seed;
   options.log = log;
   return options;
 }
@@ -411,6 +437,30 @@ cleanup:
   return status;
 }
 
+// A bar while kernels are measured.
+typedef struct delta_measuring {
+  FILE *stream;
+  delta_progress_t progress;
+  delta_progress_state_t state;
+  bool has_bar;
+} delta_measuring_t;
+
+static void on_measured(void *self, uint32_t done, uint32_t total) {
+  delta_measuring_t *measuring = self;
+  if (!measuring->has_bar || done == 1) {
+    delta_progress_begin(&measuring->progress, measuring->stream, delta_progress_is_terminal(measuring->stream), "measuring", "run", total,
+                         delta_clock_seconds());
+    measuring->has_bar = true;
+  }
+  measuring->state.done = done;
+  if (done == total) {
+    delta_progress_end(&measuring->progress, &measuring->state, delta_clock_seconds());
+    measuring->has_bar = false;
+  } else {
+    delta_progress_update(&measuring->progress, &measuring->state, delta_clock_seconds());
+  }
+}
+
 // Plans, writes, and describes; a plan that does not fit is described too, as JSON.
 static delta_status_t make_plan(const delta_plan_settings_t *settings, const char *model_path, delta_allocator_t allocator) {
   delta_cli_log_t log = {.program = program.name, .notes_on_stdout = !settings->json, .verbose = settings->verbose};
@@ -420,6 +470,9 @@ static delta_status_t make_plan(const delta_plan_settings_t *settings, const cha
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, make_lists(settings, allocator, &lists), cleanup);
   delta_plan_options_t options = plan_options(settings, model_path, &lists, delta_cli_log_sink(&log));
+  delta_measuring_t measuring = {.stream = settings->json ? stderr : stdout};
+  options.progress = on_measured;
+  options.progress_self = &measuring;
   status = delta_plan_create(&options, allocator, &plan, &summary);
   bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
   if (!status && settings->output) status = delta_plan_save(plan, settings->output);

@@ -132,7 +132,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "DIR",
      .offset = AT(tier),
-     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no name and is gone "
+     .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no "
+             "name and is gone "
              "when the program ends."},
     LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
     {.section = "OUTPUT",
@@ -154,7 +155,7 @@ static const delta_option_t option_rows[] = {
      .argument = "FILE.jsonl",
      .offset = AT(metrics),
      .help = "Writes one JSON object a step and an evaluation."},
-    {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
+    {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, and at the end the time spent by operator, kernel and layout with the speed achieved."},
     LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The measured timeline for a trace viewer."),
     LATER("OUTPUT", "--verify", FLAG, NULL, unavailable_flag, "Checks every buffer, slowly."),
     LATER("CHECKPOINTS", "--checkpoint", TEXT, "DIR", unavailable, "Saves the state of training."),
@@ -289,6 +290,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.budget = settings->budget;
   options.tier = settings->tier;
   options.seed = (uint64_t)settings->seed;
+  options.time_steps = settings->verbose;
   options.log = log;
   return delta_session_create(&options, allocator, out_session);
 }
@@ -324,6 +326,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   // Also before an error: the message stands on a line of its own.
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
+  if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
   report_end(settings, &result);
   stopped_by = result.stopped ? (int)stop_signal : 0;

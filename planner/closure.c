@@ -3,8 +3,7 @@
 #include "planner/expansion.h"
 
 static bool is_resident(const delta_expansion_t *expansion, uint32_t tensor) {
-  return delta_problem_tensor_is_state(&expansion->problem->tensors[tensor]) ||
-         expansion->residences[tensor].buffer != DELTA_PROBLEM_NONE;
+  return delta_problem_tensor_is_state(&expansion->problem->tensors[tensor]) || expansion->residences[tensor].buffer != DELTA_PROBLEM_NONE;
 }
 
 static delta_status_t add_visitor(delta_expansion_t *expansion, uint32_t tensor) {

@@ -62,6 +62,9 @@ static delta_status_t make_schedule(const delta_descent_t *descent, size_t move_
   return DELTA_OK;
 }
 
+// No arena is smaller than the smallest peak: one that is no more than this part above it is not improved.
+static const double close_enough = 1.02;
+
 // Peaks fall with every move, or stay: the smallest are at the end.
 static delta_status_t find_least(delta_descent_t *descent) {
   size_t count = descent->moves.count;
@@ -74,7 +77,7 @@ static delta_status_t find_least(delta_descent_t *descent) {
     } else {
       delta_schedule_free(schedule);
     }
-    if (count == 0 || (count >= 2 && descent->moves.items[count - 2].peak_bytes >= descent->least->arena_bytes)) return DELTA_OK;
+    if (count < 2 || (double)descent->least->arena_bytes <= close_enough * (double)descent->moves.items[count - 2].peak_bytes) break;
     --count;
   }
   return DELTA_OK;

@@ -238,6 +238,13 @@ static void write_order(order_builder_t *builder) {
   builder->order->step_count = step_count;
 }
 
+delta_status_t delta_order_listed(const delta_problem_t *problem, delta_allocator_t allocator, delta_order_t *out_order) {
+  *out_order = (delta_order_t){.step_count = problem->step_count, .allocator = allocator};
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, problem->step_count, &out_order->steps));
+  for (uint32_t s = 0; s < problem->step_count; ++s) out_order->steps[s] = s;
+  return DELTA_OK;
+}
+
 delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator, delta_order_t *out_order) {
   delta_order_t order = {.allocator = allocator};
   order_builder_t builder = {.problem = problem, .early_update = early_update, .order = &order};

@@ -6,18 +6,20 @@
 
 #include "base/text.h"
 #include "planner/descent.h"
+#include "planner/prefetch.h"
 #include "planner/rule.h"
 
 typedef struct policy_row {
-  bool releases;         // else everything is kept
-  delta_rule_t rule;     // of the policy
-  bool is_soft;          // the rule's schedule is the plan, or there is none
+  bool releases;     // else everything is kept
+  delta_rule_t rule; // of the policy
+  bool is_soft;      // the rule's schedule is the plan, or there is none
   delta_wait_rule_t waits;
+  uint32_t prefetch_depth; // copies back that may be there before their use; 0: none
 } policy_row_t;
 
 static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
     [DELTA_POLICY_DELTA_RELEASED] = {.releases = true, .rule = {.as_released = true}, .is_soft = true, .waits = DELTA_WAIT_ONE_AT_A_TIME},
-    [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES},
+    [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
 };
 
 bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
@@ -94,7 +96,8 @@ static delta_status_t prepare(delta_planner_t *planner) {
   DELTA_RETURN_IF_ERROR(delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
   DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
-  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator) : DELTA_OK;
+  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
+                                                          : DELTA_OK;
 }
 
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
@@ -129,7 +132,8 @@ void delta_planner_destroy(delta_planner_t *planner) {
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  return planner->descent.least ? planner->descent.least : planner->kept;
+  const delta_schedule_t *least = planner->descent.least;
+  return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
@@ -175,6 +179,24 @@ static delta_status_t release(const delta_planner_t *planner, uint64_t capacity_
   return delta_descent_stop(&planner->descent, capacity_bytes, out_schedule);
 }
 
+// Tries earlier copies back; the schedule stays as it is when they do not fit or do not help.
+static delta_status_t start_copies_early(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
+  const delta_schedule_t *before = *inout_schedule;
+  if (planner->row->prefetch_depth == 0 || before->host_bytes == 0) return DELTA_OK;
+  delta_schedule_t *early = NULL;
+  DELTA_RETURN_IF_ERROR(delta_schedule_copy(before, planner->allocator, &early));
+  delta_status_t status = delta_prefetch(planner->problem, capacity_bytes, planner->row->prefetch_depth, planner->allocator, early);
+  if (!status) status = delta_finish_schedule(planner->problem, planner->row->waits, planner->allocator, early);
+  const bool is_better = !status && early->arena_bytes <= capacity_bytes && early->step_seconds < before->step_seconds;
+  if (is_better) {
+    delta_schedule_free(*inout_schedule);
+    *inout_schedule = early;
+  } else {
+    delta_schedule_free(early);
+  }
+  return status;
+}
+
 static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
   const delta_schedule_t *least = least_schedule(planner);
   result->minimum_budget_bytes = least->arena_bytes;
@@ -184,7 +206,9 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   if (planner->row->releases && (planner->row->is_soft || least->arena_bytes <= capacity_bytes)) {
     DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
   }
-  if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
+  if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) {
+    return start_copies_early(planner, capacity_bytes, &result->schedule);
+  }
   // A soft budget is missed by the schedule that the rule makes for it.
   if (result->schedule) {
     result->minimum_budget_bytes = result->schedule->arena_bytes;

@@ -19,7 +19,7 @@
   X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
   X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
   X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
-  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                      \
+  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                       \
   X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
 #define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
@@ -62,6 +62,8 @@ void delta_order_deinit(delta_order_t *order);
 // MALFORMED names a step where that is impossible.
 DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, bool early_update, delta_allocator_t allocator,
                                                delta_order_t *out_order);
+// The problem's own order.
+DELTA_MUST_USE delta_status_t delta_order_listed(const delta_problem_t *problem, delta_allocator_t allocator, delta_order_t *out_order);
 
 // The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
 typedef struct delta_decision {
@@ -72,8 +74,9 @@ typedef struct delta_decision {
 typedef struct delta_decisions {
   delta_decision_t *items; // sorted by tensor, use
   size_t count;
-  bool late_offload;   // copies below start when a swapped gap begins; else as soon as the tensor exists
-  delta_action_t tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
+  bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
+  delta_action_t
+      tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
 } delta_decisions_t;
 
 // Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
@@ -117,7 +120,8 @@ uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
-DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
+DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes,
+                                                 delta_planner_result_t *out_result);
 
 // Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,

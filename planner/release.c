@@ -94,15 +94,20 @@ static delta_status_t adopt_schedule(delta_releaser_t *releaser, delta_schedule_
   return delta_timeline_init(&releaser->timeline, releaser->problem, schedule, releaser->allocator);
 }
 
-// The schedule with one gap changed; NULL, and the list as it was, when that is impossible.
+// The schedule with one gap changed; NULL, and the list as it was, when that is impossible or needs more below than there is.
 static delta_status_t try_decision(delta_releaser_t *releaser, const delta_decision_t *decision, delta_schedule_t **out_schedule) {
   *out_schedule = NULL;
   DELTA_RETURN_IF_ERROR(delta_array_reserve(releaser->allocator, &releaser->decisions, 1));
   const decision_undo_t undo = remember_decision(releaser, decision);
   put_decision(releaser, decision);
   delta_status_t status = expand(releaser, out_schedule);
-  if (!status) return DELTA_OK;
+  if (!status && (*out_schedule)->host_bytes <= releaser->problem->host_budget_bytes) return DELTA_OK;
   undo_decision(releaser, &undo);
+  if (!status) {
+    delta_schedule_free(*out_schedule);
+    *out_schedule = NULL;
+    return DELTA_OK;
+  }
   if (delta_status_code(status) != DELTA_STATUS_INVALID_ARGUMENT) return status;
   delta_status_free(status);
   return DELTA_OK;

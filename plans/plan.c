@@ -11,7 +11,7 @@ delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &plan));
   plan->allocator = allocator;
   delta_region_init(&plan->region, allocator);
-  plan->totals.budget_bytes = UINT64_MAX;
+  plan->totals.budget_bytes = plan->totals.host_budget_bytes = UINT64_MAX;
   plan->accumulate = 1;
   *out_plan = plan;
   return DELTA_OK;

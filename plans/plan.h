@@ -17,9 +17,9 @@ typedef struct delta_plan_state {
   delta_state_kind_t kind;
   delta_dtype_t dtype;
   delta_shape_t shape;
-  size_t offset_bytes; // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
-  size_t size_bytes;   // aligned
-  bool is_below;       // its home is the tier below, and it has no bytes of the state area
+  size_t offset_bytes;      // from the start of the arena; the state area comes first. Of one that lies below: where the state before ends
+  size_t size_bytes;        // aligned
+  bool is_below;            // its home is the tier below, and it has no bytes of the state area
   size_t home_offset_bytes; // in the tier below, a multiple of DELTA_HOST_BLOCK_BYTES
 } delta_plan_state_t;
 
@@ -44,9 +44,10 @@ typedef struct delta_plan_numerics {
 typedef struct delta_plan_totals {
   uint64_t node_count; // of the train program's graph
   uint64_t trainable_parameters, trainable_tensors;
-  uint64_t budget_bytes; // UINT64_MAX: unlimited
-  uint64_t arena_bytes;  // states and the largest program, rounded up to the device's granule
-  uint64_t peak_bytes;   // of the train program: states and the largest sum of live buffers
+  uint64_t budget_bytes;      // UINT64_MAX: unlimited
+  uint64_t host_budget_bytes; // below the arena; UINT64_MAX: unlimited
+  uint64_t arena_bytes;       // states and the largest program, rounded up to the device's granule
+  uint64_t peak_bytes;        // of the train program: states and the largest sum of live buffers
   uint64_t state_bytes;
   uint64_t unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes;
   double step_seconds, unlimited_step_seconds, lower_bound_seconds, planning_seconds, profiling_seconds;
@@ -63,6 +64,8 @@ struct delta_plan {
   uint32_t levers;             // those of build.import
   double learning_rate;        // the default rate of a run
   int64_t accumulate;          // micro-steps per update; 1: plain training
+  bool init_random;            // weights whose external data is missing are drawn, by this seed
+  uint64_t init_seed;
   delta_plan_numerics_t numerics;
   delta_plan_state_t *states;
   uint32_t state_count;
@@ -88,7 +91,7 @@ const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, de
 void delta_plan_set_homes(delta_plan_t *plan, const bool *is_below);
 // Bytes of the tier below that are homes.
 uint64_t delta_plan_home_bytes(const delta_plan_t *plan);
-// Tells a program's problem which of its states lie below, and where.
+// Tells a program's problem which of its states lie below, and where, and how much room there is.
 DELTA_MUST_USE delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, delta_problem_t *problem);
 
 // Lays out the state area: states of `graph` not yet in the plan are appended (aligned), known ones are compared (MISMATCH names the state).

@@ -210,7 +210,10 @@ static delta_status_t read_totals(const delta_plan_reader_t *reader, const delta
   const delta_json_value_t *object = NULL, *memory = NULL;
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, root, "totals", &object));
   const delta_json_value_t *budget = delta_json_find(object, "budget_bytes");
-  totals->budget_bytes = UINT64_MAX;
+  totals->budget_bytes = totals->host_budget_bytes = UINT64_MAX;
+  if (delta_json_find(object, "host_budget_bytes")) {
+    DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "host_budget_bytes", &totals->host_budget_bytes));
+  }
   if (!budget || !delta_json_is_null(budget))
     DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, "budget_bytes", &totals->budget_bytes));
 #define READ_BYTES(field) DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, object, #field, &totals->field));
@@ -391,6 +394,8 @@ static delta_status_t read_plan(const delta_plan_reader_t *reader, const delta_j
   DELTA_RETURN_IF_ERROR(read_text(reader, root, "policy", &reader->plan->policy));
   DELTA_RETURN_IF_ERROR(read_build(reader, root));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, root, "learning_rate", &reader->plan->learning_rate));
+  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, root, "init_random", &reader->plan->init_random));
+  DELTA_RETURN_IF_ERROR(delta_plan_read_bytes(reader, root, "init_seed", &reader->plan->init_seed));
   DELTA_RETURN_IF_ERROR(read_numerics(reader, root));
   DELTA_RETURN_IF_ERROR(read_totals(reader, root));
   DELTA_RETURN_IF_ERROR(read_states(reader, root));

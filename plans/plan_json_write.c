@@ -200,6 +200,7 @@ static void write_program(delta_json_writer_t *writer, const delta_plan_program_
 
 static void write_totals(delta_json_writer_t *writer, const delta_plan_totals_t *totals) {
   delta_json_begin_object(writer, "totals");
+  if (totals->host_budget_bytes != UINT64_MAX) write_bytes(writer, "host_budget_bytes", totals->host_budget_bytes);
   if (totals->budget_bytes == UINT64_MAX) {
     delta_json_write_null(writer, "budget_bytes");
   } else {
@@ -228,6 +229,8 @@ static void write_plan(delta_json_writer_t *writer, const delta_plan_t *plan) {
   delta_json_write_string(writer, "policy", plan->policy);
   write_build(writer, plan);
   write_real(writer, "learning_rate", plan->learning_rate);
+  delta_json_write_bool(writer, "init_random", plan->init_random);
+  write_bytes(writer, "init_seed", plan->init_seed);
   write_numerics(writer, &plan->numerics);
   write_totals(writer, &plan->totals);
   delta_json_begin_array(writer, "states");

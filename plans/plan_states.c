@@ -132,6 +132,7 @@ delta_status_t delta_plan_apply_homes(const delta_plan_t *plan, delta_problem_t 
   delta_map_t by_name;
   delta_map_init(&by_name, plan->allocator);
   problem->home_bytes = delta_plan_home_bytes(plan);
+  problem->host_budget_bytes = plan->totals.host_budget_bytes;
   delta_status_t status = set_homes_by_name(plan, problem, &by_name);
   delta_map_deinit(&by_name);
   return status;

@@ -86,7 +86,8 @@ static delta_status_t check_home(const delta_problem_t *problem, const delta_pro
 }
 
 static delta_status_t check_tensors(const delta_problem_t *problem, tensor_trace_t *traces, uint64_t *inout_sum_bytes) {
-  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT | DELTA_TENSOR_BELOW;
+  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT | DELTA_TENSOR_BELOW |
+                               DELTA_TENSOR_PINNED;
   for (uint32_t i = 0; i < problem->tensor_count; ++i) {
     const delta_problem_tensor_t *tensor = &problem->tensors[i];
     if (!tensor->name) return delta_status_make(MALFORMED, "tensor %u has no name", i);
@@ -95,7 +96,8 @@ static delta_status_t check_tensors(const delta_problem_t *problem, tensor_trace
     const bool twice = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_INPUT);
     const bool is_state = (tensor->flags & DELTA_TENSOR_STATE) || tensor->becomes_state != DELTA_PROBLEM_NONE;
     const bool is_homeless = (tensor->flags & DELTA_TENSOR_BELOW) && !is_state;
-    if ((tensor->flags & ~known_flags) || twice || is_homeless || (unsigned)tensor->kind >= DELTA_CLASS_COUNT) {
+    const bool is_misplaced = (tensor->flags & DELTA_TENSOR_PINNED) && (is_state || !(tensor->flags & DELTA_TENSOR_OUTPUT));
+    if ((tensor->flags & ~known_flags) || twice || is_homeless || is_misplaced || (unsigned)tensor->kind >= DELTA_CLASS_COUNT) {
       return delta_status_make(MALFORMED, "tensor '%s' has unknown or contradicting flags", tensor->name);
     }
     DELTA_RETURN_IF_ERROR(check_home(problem, tensor));

@@ -18,6 +18,7 @@ enum {
   // Of a state and of its new value: the state's home is the tier below, where its value is before the first step and its new value has to be after the last.
   // Both then have buffers like any tensor.
   DELTA_TENSOR_BELOW = 1 << 3,
+  DELTA_TENSOR_PINNED = 1 << 4, // never leaves the device once it is there; an OUTPUT too
 };
 
 // X(identifier, name): what a tensor is, for reports of memory by kind.

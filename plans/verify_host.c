@@ -21,8 +21,7 @@ static uint64_t slot_bytes(const delta_schedule_t *schedule, uint32_t s) { retur
 // The tensor that an occupant brought.
 static uint32_t occupant_tensor(const host_walk_t *walk, uint32_t occupant) {
   const delta_schedule_t *schedule = walk->verifier->schedule;
-  return occupant >= schedule->step_count ? occupant - schedule->step_count
-                                          : schedule->buffers[slot_buffer(schedule, occupant)].tensor;
+  return occupant >= schedule->step_count ? occupant - schedule->step_count : schedule->buffers[slot_buffer(schedule, occupant)].tensor;
 }
 
 static const char *tensor_name(const host_walk_t *walk, uint32_t tensor) { return walk->verifier->problem->tensors[tensor].name; }
@@ -45,13 +44,12 @@ static delta_status_t visit_slot(void *self, uint32_t occupant) {
   const delta_verifier_t *verifier = walk->verifier;
   const char *name = tensor_name(walk, occupant_tensor(walk, occupant));
   if (!may_replace(walk, occupant)) {
-    return delta_status_make(MALFORMED, "%s writes host bytes where state '%s' has its home", delta_verifier_step_name(verifier, walk->step),
-                             name);
+    return delta_status_make(MALFORMED, "%s writes host bytes where state '%s' has its home",
+                             delta_verifier_step_name(verifier, walk->step), name);
   }
   const uint32_t reader = walk->last_reader[occupant];
   const bool reader_ended = reader == 0 || delta_verifier_happens_before(verifier, reader - 1, walk->step);
-  const bool writer_ended =
-      occupant >= verifier->schedule->step_count || delta_verifier_happens_before(verifier, occupant, walk->step);
+  const bool writer_ended = occupant >= verifier->schedule->step_count || delta_verifier_happens_before(verifier, occupant, walk->step);
   if (reader_ended && writer_ended) return DELTA_OK;
   return delta_status_make(MALFORMED, "schedule step %u writes host bytes without a wait for the copies of tensor '%s' there", walk->step,
                            name);
@@ -139,8 +137,7 @@ static delta_status_t move_in(host_walk_t *walk) {
     const delta_problem_tensor_t *tensor = &problem->tensors[t];
     if (!is_at_home_below(tensor)) continue;
     const uint64_t begin = tensor->home_offset_bytes;
-    DELTA_RETURN_IF_ERROR(
-        delta_occupancy_take(&walk->occupancy, begin, begin + tensor->size_bytes, walk->step + t, visit_slot, walk));
+    DELTA_RETURN_IF_ERROR(delta_occupancy_take(&walk->occupancy, begin, begin + tensor->size_bytes, walk->step + t, visit_slot, walk));
   }
   return DELTA_OK;
 }

@@ -302,8 +302,7 @@ static delta_status_t copy_tensor(delta_executor_t *executor, uint32_t index, do
 static delta_status_t launch_kernel(delta_executor_t *executor, uint32_t index) {
   const delta_executor_options_t *o = &executor->options;
   const delta_prepared_step_t *prepared = &executor->steps[index];
-  delta_status_t status =
-      o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers);
+  delta_status_t status = o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers);
   return status ? delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name) : DELTA_OK;
 }
 

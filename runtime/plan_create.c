@@ -21,10 +21,11 @@ typedef struct delta_plan_maker {
   delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
   uint32_t part_count;
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
-  uint32_t *movable; // states that may lie below, in the order in which they go there
+  uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
-  uint64_t resident_program_bytes, below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
+  uint64_t resident_program_bytes,
+      below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
 // What the choice of layouts, and later of a schedule, goes by.
@@ -128,9 +129,12 @@ static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b)
 
 static delta_status_t list_movable(delta_plan_maker_t *maker) {
   const delta_plan_t *plan = maker->plan;
+  uint64_t home_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
+    home_bytes += round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
+    if (home_bytes > plan->totals.host_budget_bytes) break;
     uint32_t at = maker->movable_count++;
     for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
     maker->movable[at] = i;
@@ -149,8 +153,7 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
-  const uint64_t capacity_bytes =
-      delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
@@ -261,8 +264,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
   if (maker->policy == DELTA_POLICY_EAGER) {
-    DELTA_RETURN_IF_ERROR(
-        measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
+    DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
     totals->unlimited_peak_bytes = totals->state_bytes + kept->peak_bytes;

@@ -56,6 +56,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
       .batchnorm = "as-exported",
       .profile = "measure",
       .layout = "auto",
+      .init = "as-given",
   };
 }
 
@@ -227,7 +228,17 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
   if (options->accumulate < 1)
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
+  if (options->host_budget) {
+    DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(options->host_budget, &plan->totals.host_budget_bytes), "--host-budget"));
+  }
   plan->accumulate = options->accumulate;
+  const char *init = options->init ? options->init : "as-given";
+  plan->init_random = strcmp(init, "random") == 0;
+  if (!plan->init_random && strcmp(init, "as-given") != 0)
+    return delta_status_make(INVALID_ARGUMENT, "--init %s: give random, or as-given for the model's own weights", init);
+  // Integers of a plan file lie below 2^53.
+  if (options->init_seed >> 53) return delta_status_make(INVALID_ARGUMENT, "the seed of --init random: give a number below 2^53");
+  plan->init_seed = options->init_seed;
   build->accumulates = options->accumulate > 1;
   DELTA_RETURN_IF_ERROR(copy_strings(plan, options->freeze, options->freeze_count, &build->freeze));
   build->freeze_count = options->freeze_count;

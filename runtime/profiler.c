@@ -7,9 +7,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-// Five turns at most; what took long has had enough after one, and once the patience is used up everything has.
+// Five turns at most; once the patience is used up everything has had enough after one. The first run counts where it took so long that what it warms
+// up is nothing beside it.
 enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20 };
-static const double enough_seconds = 0.03, patience_seconds = 8;
+static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 8;
 
 struct delta_profiler {
   delta_allocator_t allocator;
@@ -83,12 +84,20 @@ static delta_status_t collect(profiling_t *profiling, const delta_graph_t *graph
   return DELTA_OK;
 }
 
+// The same operator of several graphs stands side by side: what is compared is run one after the other.
+static int by_name(const void *a, const void *b) {
+  const profiled_node_t *x = a, *y = b;
+  const int order = strcmp(x->node->name, y->node->name);
+  return order ? order : x->node->op != y->node->op ? (x->node->op < y->node->op ? -1 : 1) : strcmp(x->key, y->key);
+}
+
 static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *const *graphs, uint32_t graph_count) {
   delta_map_t seen;
   delta_map_init(&seen, profiling->profiler->allocator);
   delta_status_t status = DELTA_OK;
   for (uint32_t g = 0; !status && g < graph_count; ++g) status = collect(profiling, graphs[g], &seen);
   delta_map_deinit(&seen);
+  qsort(profiling->nodes.items, profiling->nodes.count, sizeof *profiling->nodes.items, by_name);
   return status;
 }
 
@@ -175,7 +184,7 @@ static delta_status_t warm_up(profiling_t *profiling) {
     profiled_node_t *item = &profiling->nodes.items[i];
     double seconds;
     DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
-    if (seconds > enough_seconds) item->samples[item->sample_count++] = seconds;
+    if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
     report(profiling);
   }
   return DELTA_OK;
@@ -207,7 +216,7 @@ static delta_status_t keep_medians(profiling_t *profiling) {
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
     qsort(item->samples, item->sample_count, sizeof *item->samples, by_value);
-    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, item->samples[item->sample_count / 2]));
+    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, item->samples[(item->sample_count - 1) / 2]));
   }
   return DELTA_OK;
 }

@@ -78,6 +78,7 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));
   session->allocator = allocator;
   session->options = *options;
+  delta_tally_init(&session->tally, allocator);
   session->plan = options->plan;
   session->build = options->plan->build;
   session->build.import.log = options->log;
@@ -96,12 +97,18 @@ cleanup:
   return status;
 }
 
+delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink) {
+  if (!session->options.time_steps) return delta_status_make(INVALID_ARGUMENT, "times were not kept: set time_steps in the session's options");
+  return delta_tally_report(&session->tally, sink);
+}
+
 uint64_t delta_session_budget(const delta_session_t *session) { return session->budget_bytes; }
 
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
+  delta_tally_deinit(&session->tally);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
   delta_device_close(session->device);

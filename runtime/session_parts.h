@@ -8,6 +8,7 @@
 #include "plans/plan.h"
 #include "runtime/executor.h"
 #include "runtime/program.h"
+#include "runtime/tally.h"
 
 // Legal values of an integer input, half open; minimum == maximum: unknown.
 typedef struct delta_input_range {
@@ -21,6 +22,7 @@ typedef struct delta_live_program {
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
+  delta_tally_t *tally;       // Borrowed from the session
 } delta_live_program_t;
 
 struct delta_session {
@@ -35,6 +37,7 @@ struct delta_session {
   uint64_t committed_bytes;
   uint64_t budget_bytes;
   delta_build_options_t build;
+  delta_tally_t tally; // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
 };

@@ -58,6 +58,11 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
   return DELTA_OK;
 }
 
+static void tally_step(void *self, const delta_step_event_t *event) {
+  const delta_live_program_t *program = self;
+  delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
+}
+
 // The file below the arena is made when a program first swaps, and grows only here.
 static delta_status_t reserve_tier(delta_session_t *session, const delta_schedule_t *schedule) {
   if (schedule->host_bytes == 0) return DELTA_OK;
@@ -85,6 +90,8 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .state_bytes = session->state_bytes,
       .tier = session->tier,
       .poison = session->options.verify_arena != 0,
+      .on_step = session->options.time_steps ? tally_step : NULL,
+      .self = program,
   };
   return delta_executor_create(&options, session->allocator, &program->executor);
 }
@@ -101,6 +108,7 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
                                    delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
+  program->tally = &session->tally;
   delta_status_t status = DELTA_OK;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "onnx/export.h"
+#include "runtime/initial.h"
 #include "runtime/session_parts.h"
 
 static void *state_address(const delta_session_t *session, const delta_plan_state_t *state) {
@@ -34,7 +35,12 @@ static delta_status_t make_first_value(delta_session_t *session, const delta_pla
                                        void *address) {
   size_t size_bytes = state_content_bytes(state);
   if (source->initializer != DELTA_INDEX_NONE) {
-    return delta_model_read_tensor(session->model, &session->model->initializers[source->initializer], address, size_bytes);
+    delta_status_t status =
+        delta_model_read_tensor(session->model, &session->model->initializers[source->initializer], address, size_bytes);
+    if (!session->plan->init_random || delta_status_code(status) != DELTA_STATUS_NOT_FOUND) return status;
+    delta_status_free(status);
+    delta_initial_draw(state, session->plan->init_seed, address);
+    return DELTA_OK;
   }
   int64_t count = delta_shape_count(&state->shape);
   for (int64_t i = 0; i < count; ++i) delta_element_store_double(address, state->dtype, (size_t)i, source->initial_value);

@@ -82,7 +82,8 @@ static delta_status_t set_up(delta_tier_t *tier, const char *folder, delta_log_s
   }
   DELTA_RETURN_IF_ERROR(delta_allocate(tier->allocator, BOUNCE_BYTES + DELTA_HOST_BLOCK_BYTES, 1, &tier->bounce_memory));
   const uintptr_t address = (uintptr_t)tier->bounce_memory + DELTA_HOST_BLOCK_BYTES - 1;
-  tier->bounce = (uint8_t *)tier->bounce_memory + (address / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES - (uintptr_t)tier->bounce_memory);
+  tier->bounce =
+      (uint8_t *)tier->bounce_memory + (address / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES - (uintptr_t)tier->bounce_memory);
   return open_file(tier, log);
 }
 

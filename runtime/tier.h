@@ -13,7 +13,8 @@ typedef struct delta_tier delta_tier_t;
 
 // An empty file in `folder`; NULL: $TMPDIR, or /var/tmp without it. Reads and writes bypass the system's page cache where the file system can; where it
 // cannot, a note says so. NOT_FOUND or IO name the folder.
-DELTA_MUST_USE delta_status_t delta_tier_create(const char *folder, delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier);
+DELTA_MUST_USE delta_status_t delta_tier_create(const char *folder, delta_log_sink_t log, delta_allocator_t allocator,
+                                                delta_tier_t **out_tier);
 void delta_tier_destroy(delta_tier_t *tier); // NULL is fine.
 
 // Makes room for at least size_bytes. IO names folder and bytes when the disk has less; what is in the file stays.

@@ -193,8 +193,8 @@ static void run_case(const budget_run_t *run, const char *what, const char *budg
   if (why) {
     report_failure(run, what, why, totals);
   } else {
-    printf("ok   %s %s %s: budget %lld, arena %llu of %llu, states %llu, host %llu, %u swapped, %u run again, step %.2f ms of %.2f\n", run->model->name,
-           run->optimizer, what, (long long)found.summary.budget_bytes, (unsigned long long)found.most_committed_bytes,
+    printf("ok   %s %s %s: budget %lld, arena %llu of %llu, states %llu, host %llu, %u swapped, %u run again, step %.2f ms of %.2f\n",
+           run->model->name, run->optimizer, what, (long long)found.summary.budget_bytes, (unsigned long long)found.most_committed_bytes,
            (unsigned long long)wanted->most_committed_bytes, (unsigned long long)found.summary.state_bytes,
            (unsigned long long)found.host_bytes, found.summary.swapped_tensors, found.summary.recomputed_nodes, 1e3 * found.step_seconds,
            1e3 * wanted->step_seconds);
@@ -278,7 +278,9 @@ static delta_status_t read_about(budget_run_t *run) {
   return status;
 }
 
-static int compare_models(const void *a, const void *b) { return strcmp(((const model_entry_t *)a)->name, ((const model_entry_t *)b)->name); }
+static int compare_models(const void *a, const void *b) {
+  return strcmp(((const model_entry_t *)a)->name, ((const model_entry_t *)b)->name);
+}
 
 static bool exists(const char *path) {
   FILE *file = fopen(path, "r");

@@ -79,7 +79,8 @@ static void open_workplace(workplace_t *w) {
 static const delta_process_result_t *run_line(const workplace_t *w, const char *line) {
   static delta_process_result_t result;
   static char script[8192];
-  snprintf(script, sizeof script, "PATH='%s':$PATH; cd '%s'; %s", DELTA_BINARY_FOLDER, w->folder.path, line);
+  snprintf(script, sizeof script, "PATH='%s':$PATH; cd '%s'; export XDG_CACHE_HOME=\"$PWD/cache\"; %s", DELTA_BINARY_FOLDER, w->folder.path,
+           line);
   const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
   delta_process_run(&(delta_process_t){.arguments = arguments, .limit_seconds = 60}, &result);
   cr_assert(result.started && !result.timed_out, "%s: %s", line, result.error);
@@ -111,6 +112,8 @@ static void expect_failures(const workplace_t *w, int exit_status, const line_ca
 }
 #define EXPECT_FAILURES(w, exit_status, cases) expect_failures(w, exit_status, cases, sizeof cases / sizeof *cases)
 
+#define PLAN_MEASURED "deltaplan model.onnx --batch 4 --loss cross_entropy -o "
+
 // The text of a file in the folder; the caller frees. NULL when there is none.
 static char *read_file(const workplace_t *w, const char *name) {
   char path[DELTA_TEST_PATH_BYTES], *text = NULL;
@@ -128,6 +131,25 @@ static bool file_exists(const workplace_t *w, const char *name) {
 
 // --- usage
 // -------------------------------------------------------------------------------------------------------------------------------------
+
+// What is measured once is kept: by the cache, and by a file that makes the same plan elsewhere.
+Test(cli, profiles, .timeout = 120) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
+  expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
+  expect_run(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
+  const line_case_t cases[] = {
+      {PLAN_MEASURED "p --profile absent.json", "absent.json"},
+      {PLAN_MEASURED "p --profile model.onnx", "model.onnx"},
+      {"sed 's/\"threads\": [0-9]*/\"threads\": 999/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json", "t.json|999 threads|--threads 999"},
+      {"sed 's/\"processor\": \".*\"/\"processor\": \"abacus\"/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json", "processor|abacus"},
+      {PLAN_MEASURED "p --profile estimate --save-profile t.json", "--save-profile|estimate"},
+      {PLAN_MEASURED "p --layout sideways", "--layout|sideways|blocked_8"},
+  };
+  EXPECT_FAILURES(&w, 1, cases);
+  delta_test_folder_remove(&w.folder);
+}
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
@@ -220,16 +242,13 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --host-budget 1GiB",
       "deltaplan model.onnx --split on",
       "deltaplan model.onnx --time-limit 3",
-      "deltaplan model.onnx --init random",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
       "deltaplan model.onnx --dump-problem p.json",
       "deltaplan --fit model.onnx",
       "deltaplan --compare model.onnx",
-      "deltaplan model.onnx --seed 1",
       "deltarun a.plan --budget-file b",
       "deltarun a.plan --verify",
       "deltarun a.plan --trace t.json",

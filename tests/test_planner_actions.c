@@ -3,13 +3,18 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "planner/prefetch.h"
 #include "tests/support/planning.h"
 #include "tests/support/support.h"
 
 #define NONE DELTA_PROBLEM_NONE
 
 enum { MOST_DECISIONS = 2000 };
-enum { KEEP = 1 << DELTA_ACTION_KEEP, SWAP = 1 << DELTA_ACTION_SWAP, REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP };
+enum {
+  KEEP = 1 << DELTA_ACTION_KEEP,
+  SWAP = 1 << DELTA_ACTION_SWAP,
+  REBUILD = 1 << DELTA_ACTION_REBUILD_HOLD | 1 << DELTA_ACTION_REBUILD_DROP
+};
 
 typedef struct random_decisions {
   delta_decision_t items[MOST_DECISIONS];
@@ -53,7 +58,6 @@ static void expect_valid(const delta_problem_t *problem, const delta_schedule_t 
   cr_assert(delta_test_machine_accepts(schedule, problem, &why), "seed %llu: %s", (unsigned long long)seed, why);
 }
 
-
 typedef struct action_mix {
   const char *name;
   unsigned actions;
@@ -95,6 +99,30 @@ Test(planner_actions, schedules_of_random_decisions_are_valid) {
   }
 }
 
+Test(planner_actions, copies_back_move_forward_and_schedules_stay_valid) {
+  static random_decisions_t decisions;
+  double before_seconds = 0, after_seconds = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 40));
+    if (seed % 2) delta_test_move_states_below(problem, seed);
+    make_decisions(problem, seed, KEEP | SWAP, &decisions);
+    delta_schedule_t *schedule = NULL, *early = NULL;
+    delta_test_must(expand(problem, seed, &decisions.list, &schedule));
+    delta_test_must(delta_schedule_copy(schedule, delta_allocator_system(), &early));
+    const uint64_t capacity_bytes = schedule->peak_bytes + 64 * (seed % 7);
+    delta_test_must(delta_prefetch(problem, capacity_bytes, 1 + (uint32_t)(seed % 5), delta_allocator_system(), early));
+    finish(problem, schedule, DELTA_WAIT_FOR_BYTES);
+    finish(problem, early, DELTA_WAIT_FOR_BYTES);
+    expect_valid(problem, early, seed);
+    before_seconds += schedule->step_seconds;
+    after_seconds += early->step_seconds;
+    delta_schedule_free(schedule);
+    delta_schedule_free(early);
+    delta_problem_free(problem);
+  }
+  cr_assert_lt(after_seconds, 0.99 * before_seconds, "%g", after_seconds / before_seconds);
+}
+
 Test(planner_actions, every_wait_is_needed) {
   static random_decisions_t decisions;
   size_t waits = 0;
@@ -116,8 +144,8 @@ Test(planner_actions, every_wait_is_needed) {
           if (k != w) fewer[step->wait_count++] = saved.waits[k];
         }
         delta_status_t status = delta_schedule_verify(schedule, problem, UINT64_MAX, delta_allocator_system());
-        cr_assert_eq(delta_status_code(status), DELTA_STATUS_MALFORMED, "seed %llu, step %u, wait for step %u", (unsigned long long)seed,
-                     s, saved.waits[w]);
+        cr_assert_eq(delta_status_code(status), DELTA_STATUS_MALFORMED, "seed %llu, step %u, wait for step %u", (unsigned long long)seed, s,
+                     saved.waits[w]);
         delta_status_free(status);
       }
       *step = saved;
@@ -142,7 +170,11 @@ static const action_case_t action_cases[] = {
     {"keep", {{0}}, 0, "s0 s1 s2 s3 ", 3 * 64},
     {"swap as soon as it exists", {{1, 1, DELTA_ACTION_SWAP}}, 1, "s0 out s1 s2 in s3 ", 3 * 64},
     {"rebuild", {{1, 1, DELTA_ACTION_REBUILD_HOLD}}, 1, "s0 s1 s2 s0 s3 ", 3 * 64},
-    {"rebuild the second time from what was swapped", {{0, 1, DELTA_ACTION_SWAP}, {1, 1, DELTA_ACTION_REBUILD_DROP}}, 2, "out s0 s1 s2 in s0 s3 ", 3 * 64},
+    {"rebuild the second time from what was swapped",
+     {{0, 1, DELTA_ACTION_SWAP}, {1, 1, DELTA_ACTION_REBUILD_DROP}},
+     2,
+     "out s0 s1 s2 in s0 s3 ",
+     3 * 64},
 };
 
 static void describe_steps(const delta_problem_t *problem, const delta_schedule_t *schedule, char *text) {

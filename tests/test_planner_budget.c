@@ -53,8 +53,7 @@ Test(planner_budget, the_smallest_budget_is_exact) {
 
 static bool same_schedule(const delta_schedule_t *a, const delta_schedule_t *b) {
   return a->step_count == b->step_count && a->buffer_count == b->buffer_count && a->arena_bytes == b->arena_bytes &&
-         a->swapped_tensors == 0 && b->swapped_tensors == 0 &&
-         memcmp(a->buffers, b->buffers, a->buffer_count * sizeof *a->buffers) == 0;
+         a->swapped_tensors == 0 && b->swapped_tensors == 0 && memcmp(a->buffers, b->buffers, a->buffer_count * sizeof *a->buffers) == 0;
 }
 
 Test(planner_budget, what_fits_is_planned_as_without_a_budget) {

@@ -31,6 +31,7 @@ typedef struct delta_plan_options {
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
+  const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;
   size_t dim_count;
@@ -54,6 +55,8 @@ typedef struct delta_plan_options {
   const char *save_profile; // a file that receives what was measured or read; NULL for none
   const char
       *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char *init;         // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
+  uint64_t init_seed;
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
   void *progress_self;

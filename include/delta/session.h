@@ -30,6 +30,7 @@ typedef struct delta_session_options {
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
   const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
   uint64_t seed;      // of dropout
+  int time_steps;     // keeps what each operator took, for delta_session_report_times
   int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
@@ -40,6 +41,8 @@ DELTA_API void delta_session_options_init(delta_session_options_t *options);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
 DELTA_API void delta_session_destroy(delta_session_t *session);
+// Sends a table of the time spent by operator, kernel and layout since the session began, one note a line. Needs time_steps.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink);
 
 // One input array. `data` has `rows` samples of the input's element type, row-major; borrowed during the run.
 typedef struct delta_feed {

@@ -214,7 +214,11 @@ delta_status_t delta_lower_gradient(delta_lower_t *lower) {
   const size_t first_new = emit->graph->nodes.count;
   const delta_tensor_id_t seed = delta_emit_fill(emit, delta_emit_dtype(emit, y), delta_emit_shape(emit, y), 1.0);
   DELTA_RETURN_IF_ERROR(delta_autodiff(emit, y, seed, lower->inputs, xs->count, lower->options->levers, lower->outputs));
-  for (size_t n = first_new; n < emit->graph->nodes.count; ++n) emit->graph->nodes.items[n].phase = DELTA_PHASE_FORWARD;
+  for (size_t n = first_new; n < emit->graph->nodes.count; ++n) {
+    delta_node_t *node = &emit->graph->nodes.items[n];
+    node->phase = emit->phase;
+    if (node->group != emit->group) node->group += lower->model->node_count; // beyond the groups of nodes that are still to come
+  }
   for (uint32_t k = 0; k < xs->count; ++k) {
     const delta_tensor_id_t x = lower->inputs[k];
     if (delta_tensor_is_none(lower->outputs[k]))

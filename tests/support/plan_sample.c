@@ -71,6 +71,8 @@ delta_plan_t *delta_test_sample_plan(uint64_t seed) {
   fill_digits(plan->model_sha256, sizeof plan->model_sha256);
   plan->policy = "none";
   plan->learning_rate = 0.1;
+  plan->init_random = seed % 2 == 1;
+  plan->init_seed = seed;
   plan->numerics = (delta_plan_numerics_t){.device = "cpu", .threads = 2, .instruction_set = "avx2", .libraries = "library 1.2"};
   fill_digits(plan->numerics.id, sizeof plan->numerics.id);
   fill_build(plan);

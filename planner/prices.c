@@ -1,0 +1,71 @@
+// Prices: what it costs to let a tensor go in a gap.
+#include <math.h>
+
+#include "planner/search_state.h"
+
+#define NONE DELTA_PROBLEM_NONE
+
+// Adds what a missing input costs; what has to run for it goes on the stack.
+static double visit_input(delta_search_state_t *state, const uint8_t *actions, uint32_t tensor, uint32_t place, uint32_t *pending_count) {
+  const delta_gap_map_t *map = &state->map;
+  if (delta_problem_tensor_is_state(&state->problem->tensors[tensor])) return 0;
+  const uint8_t action = actions[delta_gap_map_find(map, tensor, place)];
+  if (action == DELTA_ACTION_KEEP) return 0;
+  if (action == DELTA_ACTION_SWAP) return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
+  const uint32_t producer = map->producers[tensor];
+  if (state->stamps[producer] == state->stamp) return 0;
+  state->stamps[producer] = state->stamp;
+  state->pending[(*pending_count)++] = producer;
+  return 0;
+}
+
+double delta_search_closure_seconds(delta_search_state_t *state, const uint8_t *actions, uint32_t tensor, uint32_t place) {
+  const uint32_t producer = state->map.producers[tensor];
+  uint32_t pending_count = 0;
+  double seconds = 0;
+  if (producer == NONE) return INFINITY;
+  state->stamps[producer] = ++state->stamp;
+  state->pending[pending_count++] = producer;
+  while (pending_count > 0) {
+    const delta_problem_step_t *step = &state->problem->steps[state->pending[--pending_count]];
+    if (!(step->flags & DELTA_STEP_PURE)) return INFINITY;
+    seconds += step->seconds;
+    for (uint32_t k = 0; k < step->input_count; ++k) seconds += visit_input(state, actions, step->inputs[k], place, &pending_count);
+  }
+  return seconds;
+}
+
+static bool is_swapped_elsewhere(const delta_search_state_t *state, const uint8_t *actions, uint32_t gap) {
+  const uint32_t tensor = state->map.tensors[gap];
+  for (uint32_t g = state->map.starts[tensor]; g < state->map.starts[tensor + 1]; ++g) {
+    if (g != gap && actions[g] == DELTA_ACTION_SWAP) return true;
+  }
+  return false;
+}
+
+// A copy that hides is not free: others could have used the lane.
+static double swap_price(const delta_search_state_t *state, const uint8_t *actions, uint32_t gap, double lane_price) {
+  const delta_problem_t *problem = state->problem;
+  const delta_gap_map_t *map = &state->map;
+  const uint32_t tensor = map->tensors[gap];
+  const double bytes = (double)problem->tensors[tensor].size_bytes;
+  if (is_swapped_elsewhere(state, actions, gap)) return lane_price * bytes;
+  const double copy_seconds = bytes / problem->offload_bytes_per_second + bytes / problem->prefetch_bytes_per_second;
+  const double window_seconds = state->place_seconds[map->ends[gap]] - state->place_seconds[map->begins[map->starts[tensor]]];
+  return 2 * lane_price * bytes + fmax(0, copy_seconds - window_seconds);
+}
+
+double delta_search_price(delta_search_state_t *state, const uint8_t *actions, uint32_t gap, delta_action_t action, double lane_price) {
+  if (!(state->map.allowed[gap] >> action & 1)) return INFINITY;
+  const uint32_t tensor = state->map.tensors[gap];
+  switch (action) {
+    case DELTA_ACTION_SWAP:
+      return swap_price(state, actions, gap, lane_price);
+    case DELTA_ACTION_REBUILD_HOLD:
+      return delta_search_closure_seconds(state, actions, tensor, state->map.ends[gap]);
+    case DELTA_ACTION_REBUILD_DROP:
+      return 2 * delta_search_closure_seconds(state, actions, tensor, state->map.ends[gap]);
+    default:
+      return lane_price * (double)state->problem->tensors[tensor].size_bytes;
+  }
+}

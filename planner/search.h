@@ -1,0 +1,33 @@
+// Search: the decisions that make a program fastest within a capacity.
+//
+// A priced greedy over a sweep of shadow prices of a lane byte gives seeds; what is no longer needed is undone; then parts of the best plan are taken back and made again until
+// the effort is used up. Where the greedy finds nothing that fits, annealing looks for it. Pure: the same effort gives the same decisions.
+#ifndef DELTA_PLANNER_SEARCH_H_
+#define DELTA_PLANNER_SEARCH_H_
+
+#include "planner/evaluate.h"
+#include "planner/gaps.h"
+
+typedef struct delta_search_options {
+  delta_liberties_t liberties;
+  uint64_t capacity_bytes;
+  uint64_t evaluation_limit;            // 0: none
+  uint64_t seed;                        // of all draws
+  bool (*is_past_deadline)(void *self); // NULL: none
+  void *self;                           // Borrowed.
+} delta_search_options_t;
+
+typedef struct delta_search_result {
+  bool fits;                     // else the decisions are the least full that were found
+  delta_evaluation_t evaluation; // of the decisions
+  uint64_t evaluation_count;
+} delta_search_result_t;
+
+// Searches. `order` and `problem` are borrowed; out_items gets the decisions of out_decisions and is the caller's to free with delta_array_deinit.
+typedef DELTA_ARRAY(delta_decision_t) delta_decision_list_t;
+DELTA_MUST_USE delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order,
+                                           const delta_search_options_t *options, delta_allocator_t allocator,
+                                           delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
+                                           delta_search_result_t *out_result);
+
+#endif // DELTA_PLANNER_SEARCH_H_

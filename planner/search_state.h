@@ -1,0 +1,54 @@
+// What the files of the search share: search.c has the strategy, greedy.c the priced greedy.
+#ifndef DELTA_PLANNER_SEARCH_STATE_H_
+#define DELTA_PLANNER_SEARCH_STATE_H_
+
+#include "base/random.h"
+#include "planner/search.h"
+
+typedef struct delta_search_plan {
+  uint8_t *actions; // by gap
+  delta_evaluation_t evaluation;
+} delta_search_plan_t;
+
+typedef struct delta_search_state {
+  const delta_problem_t *problem;
+  const delta_order_t *order;
+  const delta_search_options_t *options;
+  delta_allocator_t allocator;
+  delta_region_t region; // Owns the lists.
+  delta_gap_map_t map;
+  delta_evaluator_t evaluator;
+  delta_random_sequence_t random;
+  delta_search_plan_t now, before, best;
+  delta_decision_t *items; // scratch: decisions of a plan
+  double *place_seconds;   // by place in the order: when its step begins if steps run one after another; one more at the end
+  uint8_t *refused;        // by gap: bit per action that did not help in this greedy
+  uint32_t *active;        // scratch: gaps whose action is not the default
+  // Of the schedule measured last:
+  DELTA_ARRAY(uint32_t) places;      // by step: the place in the order it belongs to
+  DELTA_ARRAY(uint32_t) full_before; // by step: how many steps before it are too full
+  uint32_t *positions;               // by place: its step
+  // Closures:
+  uint32_t *stamps; // by problem step: the walk that saw it last
+  uint32_t stamp;
+  uint32_t *pending; // scratch: the stack of a walk
+} delta_search_state_t;
+
+// Whether the effort is used up.
+bool delta_search_is_over(const delta_search_state_t *state);
+// Measures a plan's actions.
+DELTA_MUST_USE delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan);
+
+// ---- prices.c
+
+// Seconds that everything costs that has to run again before a tensor is back at a place of the order; INFINITY when it cannot be.
+double delta_search_closure_seconds(delta_search_state_t *state, const uint8_t *actions, uint32_t tensor, uint32_t place);
+// What an action of a gap costs, with a price in seconds for each byte on a lane. INFINITY: it is not allowed.
+double delta_search_price(delta_search_state_t *state, const uint8_t *actions, uint32_t gap, delta_action_t action, double lane_price);
+
+// ---- greedy.c
+
+// Releases gaps of state->now, the cheapest per byte and too full step first, until it fits or nothing helps. `noise` disturbs prices by a part of them.
+DELTA_MUST_USE delta_status_t delta_search_greedy(delta_search_state_t *state, double lane_price, double noise);
+
+#endif // DELTA_PLANNER_SEARCH_STATE_H_

@@ -1,0 +1,276 @@
+// Problem from and to JSON. Tensors and nodes name each other; names are looked up in a map, so that large files take linear time.
+#include "plans/problem_json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/map.h"
+
+static const int64_t LARGEST_INTEGER = INT64_C(1) << 52;
+
+typedef struct problem_reader {
+  const delta_json_document_t *document;
+  const char *name; // of the text
+  delta_problem_t *problem;
+  delta_map_t tensors; // index by name
+} problem_reader_t;
+
+// ---- Fields
+
+static delta_status_t read_optional_bool(const problem_reader_t *reader, const delta_json_value_t *object, const char *key,
+                                         bool *inout_value) {
+  return delta_json_find(object, key) ? delta_json_get_bool(reader->document, object, key, inout_value) : DELTA_OK;
+}
+
+static delta_status_t read_bytes(const problem_reader_t *reader, const delta_json_value_t *object, const char *key, bool is_optional,
+                                 uint64_t *inout_bytes) {
+  int64_t value = 0;
+  if (is_optional && !delta_json_find(object, key)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, key, 0, LARGEST_INTEGER, &value));
+  *inout_bytes = (uint64_t)value;
+  return DELTA_OK;
+}
+
+static delta_status_t read_rate(const problem_reader_t *reader, const delta_json_value_t *object, const char *key, double *inout_rate) {
+  if (!delta_json_find(object, key)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, inout_rate));
+  if (isfinite(*inout_rate) && *inout_rate >= 0) return DELTA_OK;
+  return delta_status_make(MALFORMED, "%s: %s: %g is no bandwidth: a number of bytes per second, or 0 for none", reader->name, key,
+                           *inout_rate);
+}
+
+static delta_status_t copy_name(const problem_reader_t *reader, const delta_json_value_t *object, const char **out_name) {
+  const char *text = NULL;
+  char *copy = NULL;
+  DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, object, "name", &text));
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&reader->problem->region, text, strlen(text), &copy));
+  *out_name = copy;
+  return DELTA_OK;
+}
+
+static delta_status_t find_tensor(const problem_reader_t *reader, const char *user, const char *tensor_name, uint32_t *out_tensor) {
+  *out_tensor = delta_map_find(&reader->tensors, tensor_name);
+  if (*out_tensor != DELTA_MAP_NONE) return DELTA_OK;
+  return delta_status_make(MALFORMED, "%s: '%s' names tensor '%s', which is not among the tensors", reader->name, user, tensor_name);
+}
+
+// ---- Tensors
+
+typedef struct flag_row {
+  const char *key;
+  uint32_t flags;
+} flag_row_t;
+static const flag_row_t flag_rows[] = {{"initial", DELTA_TENSOR_INPUT},
+                                       {"pinned", DELTA_TENSOR_PINNED | DELTA_TENSOR_OUTPUT},
+                                       {"output", DELTA_TENSOR_OUTPUT},
+                                       {"state", DELTA_TENSOR_STATE}};
+enum { FLAG_ROW_COUNT = sizeof flag_rows / sizeof *flag_rows };
+
+static delta_status_t read_tensor(problem_reader_t *reader, const delta_json_value_t *value, uint32_t index) {
+  delta_problem_tensor_t *tensor = &reader->problem->tensors[index];
+  uint64_t bytes = 0;
+  *tensor = (delta_problem_tensor_t){.kind = DELTA_CLASS_OTHER, .becomes_state = DELTA_PROBLEM_NONE};
+  DELTA_RETURN_IF_ERROR(copy_name(reader, value, &tensor->name));
+  DELTA_RETURN_IF_ERROR(read_bytes(reader, value, "bytes", false, &bytes));
+  tensor->size_bytes = (size_t)bytes;
+  for (size_t i = 0; i < FLAG_ROW_COUNT; ++i) {
+    bool is_set = false;
+    DELTA_RETURN_IF_ERROR(read_optional_bool(reader, value, flag_rows[i].key, &is_set));
+    if (is_set) tensor->flags |= flag_rows[i].flags;
+  }
+  if (delta_map_find(&reader->tensors, tensor->name) != DELTA_MAP_NONE) {
+    return delta_status_make(MALFORMED, "%s: two tensors are named '%s'", reader->name, tensor->name);
+  }
+  return delta_map_set(&reader->tensors, tensor->name, index);
+}
+
+static delta_status_t read_becomes(const problem_reader_t *reader, const delta_json_value_t *value, delta_problem_tensor_t *tensor) {
+  const char *state = NULL;
+  if (!delta_json_find(value, "becomes")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, value, "becomes", &state));
+  return find_tensor(reader, tensor->name, state, &tensor->becomes_state);
+}
+
+static delta_status_t read_tensors(problem_reader_t *reader, const delta_json_value_t *root) {
+  const delta_json_value_t *array = NULL;
+  size_t count = 0;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, root, "tensors", &array, &count));
+  if (count >= DELTA_PROBLEM_NONE) return delta_status_make(UNSUPPORTED, "%s: %zu tensors are more than 2^32", reader->name, count);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->problem->region, count, &reader->problem->tensors));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    DELTA_RETURN_IF_ERROR(read_tensor(reader, value, reader->problem->tensor_count));
+    ++reader->problem->tensor_count;
+  }
+  uint32_t index = 0;
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    DELTA_RETURN_IF_ERROR(read_becomes(reader, value, &reader->problem->tensors[index++]));
+  }
+  return DELTA_OK;
+}
+
+// ---- Nodes
+
+static delta_status_t read_list(const problem_reader_t *reader, const delta_json_value_t *value, const char *key, const char *user,
+                                uint32_t **out_items, uint32_t *out_count) {
+  const delta_json_value_t *array = NULL;
+  size_t count = 0;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, value, key, &array, &count));
+  if (count >= DELTA_PROBLEM_NONE) return delta_status_make(UNSUPPORTED, "%s: node '%s' has more than 2^32 %s", reader->name, user, key);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->problem->region, count, out_items));
+  for (const delta_json_value_t *item = delta_json_first(array); item; item = delta_json_next(item)) {
+    const char *tensor = NULL;
+    DELTA_RETURN_IF_ERROR(delta_json_as_string(reader->document, item, key, &tensor));
+    DELTA_RETURN_IF_ERROR(find_tensor(reader, user, tensor, &(*out_items)[(*out_count)++]));
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t read_pair(const problem_reader_t *reader, const delta_json_value_t *value, const char *user,
+                                delta_inplace_pair_t *out_pair) {
+  uint32_t *const members[] = {&out_pair->input, &out_pair->output};
+  const delta_json_value_t *item = delta_json_first(value);
+  for (int i = 0; i < 2; ++i, item = item ? delta_json_next(item) : NULL) {
+    const char *tensor = NULL;
+    if (!item)
+      return delta_status_make(MALFORMED, "%s: node '%s': 'inplace' has pairs of an input's and an output's name", reader->name, user);
+    DELTA_RETURN_IF_ERROR(delta_json_as_string(reader->document, item, "inplace", &tensor));
+    DELTA_RETURN_IF_ERROR(find_tensor(reader, user, tensor, members[i]));
+  }
+  if (!item) return DELTA_OK;
+  return delta_status_make(MALFORMED, "%s: node '%s': 'inplace' has pairs of an input's and an output's name", reader->name, user);
+}
+
+static delta_status_t read_pairs(const problem_reader_t *reader, const delta_json_value_t *value, delta_problem_step_t *step) {
+  const delta_json_value_t *array = NULL;
+  size_t count = 0;
+  if (!delta_json_find(value, "inplace")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, value, "inplace", &array, &count));
+  if (count >= DELTA_PROBLEM_NONE)
+    return delta_status_make(UNSUPPORTED, "%s: node '%s' has more than 2^32 pairs", reader->name, step->name);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->problem->region, count, &step->inplace));
+  for (const delta_json_value_t *item = delta_json_first(array); item; item = delta_json_next(item)) {
+    DELTA_RETURN_IF_ERROR(read_pair(reader, item, step->name, &step->inplace[step->inplace_count++]));
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t read_node(const problem_reader_t *reader, const delta_json_value_t *value, delta_problem_step_t *step) {
+  uint64_t workspace_bytes = 0;
+  bool is_pure = true, is_update = false;
+  *step = (delta_problem_step_t){.node = DELTA_PROBLEM_NONE};
+  DELTA_RETURN_IF_ERROR(copy_name(reader, value, &step->name));
+  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, value, "compute_s", &step->seconds));
+  DELTA_RETURN_IF_ERROR(read_bytes(reader, value, "workspace_bytes", true, &workspace_bytes));
+  DELTA_RETURN_IF_ERROR(read_optional_bool(reader, value, "pure", &is_pure));
+  step->workspace_bytes = (size_t)workspace_bytes;
+  DELTA_RETURN_IF_ERROR(read_list(reader, value, "inputs", step->name, &step->inputs, &step->input_count));
+  DELTA_RETURN_IF_ERROR(read_list(reader, value, "outputs", step->name, &step->outputs, &step->output_count));
+  for (uint32_t k = 0; k < step->output_count; ++k) {
+    is_update |= reader->problem->tensors[step->outputs[k]].becomes_state != DELTA_PROBLEM_NONE;
+  }
+  step->flags = (is_pure && !is_update ? DELTA_STEP_PURE : 0) | (is_update ? DELTA_STEP_UPDATE : 0);
+  return read_pairs(reader, value, step);
+}
+
+static delta_status_t read_nodes(problem_reader_t *reader, const delta_json_value_t *root) {
+  const delta_json_value_t *array = NULL;
+  size_t count = 0;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, root, "nodes", &array, &count));
+  if (count >= DELTA_PROBLEM_NONE) return delta_status_make(UNSUPPORTED, "%s: %zu nodes are more than 2^32", reader->name, count);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->problem->region, count, &reader->problem->steps));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    DELTA_RETURN_IF_ERROR(read_node(reader, value, &reader->problem->steps[reader->problem->step_count]));
+    ++reader->problem->step_count;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t read_problem(problem_reader_t *reader) {
+  const delta_json_value_t *root = delta_json_root(reader->document);
+  delta_problem_t *problem = reader->problem;
+  DELTA_RETURN_IF_ERROR(read_bytes(reader, root, "budget_bytes", true, &problem->budget_bytes));
+  DELTA_RETURN_IF_ERROR(read_bytes(reader, root, "host_budget_bytes", true, &problem->host_budget_bytes));
+  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "d2h_bytes_per_s", &problem->offload_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "h2d_bytes_per_s", &problem->prefetch_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "shared_bytes_per_s", &problem->shared_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_tensors(reader, root));
+  DELTA_RETURN_IF_ERROR(read_nodes(reader, root));
+  return delta_problem_check(problem);
+}
+
+delta_status_t delta_problem_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,
+                                       delta_problem_t **out_problem) {
+  delta_json_document_t *document = NULL;
+  problem_reader_t reader = {.name = name};
+  delta_status_t status = DELTA_OK;
+  delta_map_init(&reader.tensors, allocator);
+  DELTA_GOTO_IF_ERROR(status, delta_json_parse(text, size_bytes, name, allocator, &document), cleanup);
+  reader.document = document;
+  DELTA_GOTO_IF_ERROR(status, delta_problem_create(allocator, &reader.problem), cleanup);
+  DELTA_GOTO_IF_ERROR(status, read_problem(&reader), cleanup);
+  *out_problem = reader.problem;
+  reader.problem = NULL;
+cleanup:
+  delta_problem_free(reader.problem);
+  delta_map_deinit(&reader.tensors);
+  delta_json_free(document);
+  return status;
+}
+
+// ---- Writing
+
+static void write_tensor(delta_json_writer_t *writer, const delta_problem_t *problem, const delta_problem_tensor_t *tensor) {
+  delta_json_begin_inline_object(writer, NULL);
+  delta_json_write_string(writer, "name", tensor->name);
+  delta_json_write_int64(writer, "bytes", (int64_t)tensor->size_bytes);
+  for (size_t i = 0; i < FLAG_ROW_COUNT; ++i) {
+    if ((tensor->flags & flag_rows[i].flags) == flag_rows[i].flags) delta_json_write_bool(writer, flag_rows[i].key, true);
+  }
+  if (tensor->becomes_state != DELTA_PROBLEM_NONE) delta_json_write_string(writer, "becomes", problem->tensors[tensor->becomes_state].name);
+  delta_json_end_object(writer);
+}
+
+static void write_list(delta_json_writer_t *writer, const delta_problem_t *problem, const char *key, const uint32_t *items,
+                       uint32_t count) {
+  delta_json_begin_inline_array(writer, key);
+  for (uint32_t k = 0; k < count; ++k) delta_json_write_string(writer, NULL, problem->tensors[items[k]].name);
+  delta_json_end_array(writer);
+}
+
+static void write_node(delta_json_writer_t *writer, const delta_problem_t *problem, const delta_problem_step_t *step) {
+  delta_json_begin_inline_object(writer, NULL);
+  delta_json_write_string(writer, "name", step->name);
+  delta_json_write_double(writer, "compute_s", step->seconds);
+  if (step->workspace_bytes > 0) delta_json_write_int64(writer, "workspace_bytes", (int64_t)step->workspace_bytes);
+  if (!(step->flags & (DELTA_STEP_PURE | DELTA_STEP_UPDATE))) delta_json_write_bool(writer, "pure", false);
+  write_list(writer, problem, "inputs", step->inputs, step->input_count);
+  write_list(writer, problem, "outputs", step->outputs, step->output_count);
+  if (step->inplace_count > 0) delta_json_begin_inline_array(writer, "inplace");
+  for (uint32_t k = 0; k < step->inplace_count; ++k) {
+    const uint32_t pair[] = {step->inplace[k].input, step->inplace[k].output};
+    write_list(writer, problem, NULL, pair, 2);
+  }
+  if (step->inplace_count > 0) delta_json_end_array(writer);
+  delta_json_end_object(writer);
+}
+
+delta_status_t delta_problem_to_json(const delta_problem_t *problem, delta_text_t *out_text) {
+  delta_json_writer_t writer;
+  delta_json_writer_init(&writer, out_text, false);
+  delta_json_begin_object(&writer, NULL);
+  if (problem->budget_bytes != UINT64_MAX) delta_json_write_int64(&writer, "budget_bytes", (int64_t)problem->budget_bytes);
+  if (problem->host_budget_bytes != UINT64_MAX) delta_json_write_int64(&writer, "host_budget_bytes", (int64_t)problem->host_budget_bytes);
+  delta_json_write_double(&writer, "d2h_bytes_per_s", problem->offload_bytes_per_second);
+  delta_json_write_double(&writer, "h2d_bytes_per_s", problem->prefetch_bytes_per_second);
+  if (problem->shared_bytes_per_second > 0) delta_json_write_double(&writer, "shared_bytes_per_s", problem->shared_bytes_per_second);
+  delta_json_begin_array(&writer, "tensors");
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) write_tensor(&writer, problem, &problem->tensors[t]);
+  delta_json_end_array(&writer);
+  delta_json_begin_array(&writer, "nodes");
+  for (uint32_t s = 0; s < problem->step_count; ++s) write_node(&writer, problem, &problem->steps[s]);
+  delta_json_end_array(&writer);
+  delta_json_end_object(&writer);
+  DELTA_RETURN_IF_ERROR(delta_json_writer_finish(&writer));
+  return delta_text_append(out_text, "\n");
+}
