@@ -205,7 +205,13 @@ static void build_matmul(fixture_t *f) {
   b.dims[b.rank++] = f->p[1] ? 2 : 5;
   b.dims[b.rank++] = f->p[1] ? 5 : 2;
   const delta_tensor_id_t first = input(f, a);
-  output(f, delta_emit_matmul(&f->emit, first, input(f, b), f->p[0] != 0, f->p[1] != 0));
+  const delta_tensor_id_t product = delta_emit_matmul(&f->emit, first, input(f, b), f->p[0] != 0, f->p[1] != 0);
+  if (!f->p[3]) {
+    output(f, product);
+    return;
+  }
+  const delta_tensor_id_t added = input(f, *delta_emit_shape(&f->emit, product));
+  output(f, delta_emit_matmul_add(&f->emit, first, f->xs[1], f->p[0] != 0, f->p[1] != 0, added));
 }
 
 // p: operator (0 CONV, 1 CONV_DATA, 2 CONV_WEIGHT), spatial dimensions, group, stride, dilation, pad begin, pad end, bias.
@@ -554,6 +560,8 @@ static const gradient_case_t cases[] = {
     {"variance of moments", build_moments, -1, 1, {4, 2}},
     {"both moments", build_moments, -1, 1, {5, 3}},
     {"matmul", build_matmul, -1, 1, {0, 0, 0}},
+    {"matmul, added", build_matmul, -1, 1, {0, 1, 0, 1}},
+    {"matmul, added, one b", build_matmul, -1, 1, {0, 0, 2, 1}},
     {"matmul, a transposed", build_matmul, -1, 1, {1, 0, 0}},
     {"matmul, b transposed", build_matmul, -1, 1, {0, 1, 0}},
     {"matmul, both transposed", build_matmul, -1, 1, {1, 1, 0}},

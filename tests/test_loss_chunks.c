@@ -8,6 +8,7 @@
 #include "onnx/gradient/gradient.h"
 #include "onnx/loss_chunks.h"
 #include "onnx/reference/run.h"
+#include "tests/support/support.h"
 
 enum { ROWS = 22, WIDTH = 5, CLASSES = 9, MOST_WANTED = 5 };
 
@@ -136,4 +137,29 @@ static void run_case(const chunk_case_t *c) {
 
 Test(loss_chunks, the_same_loss_and_gradients) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) run_case(&cases[i]);
+}
+
+// A whole training program: no tensor is as large as the scores.
+Test(loss_chunks, a_language_model_never_holds_its_scores) {
+  enum { SAMPLES = 1, POSITIONS = 1024, WORDS = 50257 };
+  char path[DELTA_TEST_PATH_BYTES];
+  DELTA_SKIP_WITHOUT_SHARED("graphs/gpt2_small.onnx", path);
+  const delta_model_options_t model_options = {.path = path};
+  const delta_build_options_t options = {.import = {.batch = SAMPLES, .levers = DELTA_LEVERS_ALL},
+                                         .loss = DELTA_LOSS_CROSS_ENTROPY,
+                                         .class_axis = -1,
+                                         .ignore_index = -100,
+                                         .optimizer = {.kind = DELTA_OPTIMIZER_SGD}};
+  delta_model_t *model = NULL;
+  delta_graph_t *graph = NULL;
+  delta_build_facts_t facts;
+  expect_ok(delta_model_load(&model_options, delta_allocator_system(), &model), path);
+  expect_ok(delta_graph_build(model, &options, DELTA_PROGRAM_TRAIN, delta_allocator_system(), &graph, &facts), path);
+  cr_expect_eq(count_nodes(graph, DELTA_CORE_CROSS_ENTROPY), 4);
+  for (size_t t = 0; t < graph->tensors.count; ++t) {
+    const delta_tensor_t *tensor = &graph->tensors.items[t];
+    cr_expect_lt(delta_shape_count(&tensor->shape), (int64_t)SAMPLES * POSITIONS * WORDS, "'%s'", tensor->name);
+  }
+  delta_graph_free(graph);
+  delta_model_free(model);
 }

@@ -19,8 +19,8 @@ enum {
   DELTA_CORE_FLAG_INPLACE = 1 << 0, // an output may have the bytes of any input of the same shape and element size (exactly aliased)
   DELTA_CORE_FLAG_VIEW = 1 << 1,    // no work: the output is the input's bytes
   DELTA_CORE_FLAG_RANDOM = 1 << 2,  // draws random numbers by counter (still pure)
-  DELTA_CORE_FLAG_ADDS = 1 << 4,    // the output may have the bytes of input 2, to which the rest is added
   DELTA_CORE_FLAG_LIST = 1 << 3,    // inputs and outputs beyond the least count are a list, all given; elsewhere they are optional
+  DELTA_CORE_FLAG_ADDS = 1 << 4,    // the output may have the bytes of input 2, to which the rest is added
 };
 
 // X(identifier, name, least inputs, most inputs, least outputs, most outputs, gradient, flags). Inputs -> outputs and attributes are described at the attribute structs below.

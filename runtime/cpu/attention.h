@@ -9,8 +9,8 @@
 #include "runtime/cpu/product.h"
 #include "runtime/cpu/team.h"
 
-// Queries of a block: a multiple of the rows that products take at once.
-enum { DELTA_ATTENTION_ROWS = 8 * DELTA_PRODUCT_ROWS };
+// Queries of a block: a multiple of the rows that products take at once. The usual 7 x 7 windows of images are one block.
+enum { DELTA_ATTENTION_ROWS = 9 * DELTA_PRODUCT_ROWS };
 
 // A launch of either kernel, as its threads read it.
 typedef struct delta_attention_launch {
