@@ -17,9 +17,9 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *output, *budget, *policy, *loss, *external_data;
-  int64_t batch, class_axis, ignore_index, accumulate, threads;
-  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
+  const char *output, *budget, *policy, *loss, *external_data, *dump_problem;
+  int64_t seed, batch, class_axis, ignore_index, accumulate, threads;
+  double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int device, optimizer, batchnorm; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices;
   delta_option_list_t dims, freeze, train;
@@ -52,7 +52,12 @@ static const delta_option_t option_rows[] = {
     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
     LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
     LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
-    LATER("OUTPUT", "--dump-problem", TEXT, "FILE.json", unavailable, "What the planner was asked."),
+    {.section = "OUTPUT",
+     .name = "--dump-problem",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(dump_problem),
+     .help = "Writes what the planner is asked for the training step, in the format that deltaplan reads in place of a model."},
     LATER("OUTPUT", "--save-profile", TEXT, "FILE.json", unavailable, "The device's measured costs."),
     {.section = "MEMORY",
      .name = "--budget",
@@ -73,11 +78,26 @@ static const delta_option_t option_rows[] = {
      .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
              "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
              "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-             "framework holds, to compare with."},
+             "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same search with one "
+             "of the two."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     LATER("MEMORY", "--levers", TEXT, "LIST", unavailable, "Which graph levers are on, for experiments."),
-    LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
-    LATER("MEMORY", "--seed", INTEGER, "N", unavailable, "Of the search and of --init."),
+    {.section = "MEMORY",
+     .name = "--time-limit",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "SECONDS",
+     .offset = AT(time_limit),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "How long policies that search may take (10). They end earlier when no plan can be faster; with 0 they take their first plan."},
+    {.section = "MEMORY",
+     .name = "--seed",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(seed),
+     .minimum = 0,
+     .maximum = 9007199254740991,
+     .help = "Of the search's draws (0)."},
     LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
@@ -345,6 +365,9 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.batchnorm = batchnorm_choices[settings->batchnorm];
   options.batchnorm_unbiased = settings->batchnorm_unbiased;
   options.threads = (int32_t)settings->threads;
+  options.time_limit_seconds = settings->time_limit;
+  options.seed = (uint64_t)settings->seed;
+  options.dump_problem = settings->dump_problem;
   options.log = log;
   return options;
 }
@@ -363,6 +386,7 @@ static delta_plan_settings_t default_settings(void) {
       .beta1 = options.beta1,
       .beta2 = options.beta2,
       .epsilon = options.epsilon,
+      .time_limit = options.time_limit_seconds,
   };
 }
 

@@ -25,12 +25,12 @@ static const double LEAST_PRICE = 3e-3, MOST_PRICE = 1;
 static const double TOLERATED_PART = 4e-4;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
-  const delta_search_options_t *options = state->options;
+  const delta_planner_effort_t *effort = &state->options->effort;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (state->evaluator.evaluation_count < LEAST_EVALUATIONS) return false;
-  if (options->evaluation_limit == 0 && !options->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
-  if (options->evaluation_limit > 0 && state->evaluator.evaluation_count >= options->evaluation_limit) return true;
-  return options->is_past_deadline && options->is_past_deadline(options->self);
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && state->evaluator.evaluation_count >= effort->evaluation_limit) return true;
+  return effort->is_past_deadline && effort->is_past_deadline(effort->self);
 }
 
 // ---- Plans
@@ -251,7 +251,8 @@ static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_
 delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                             delta_allocator_t allocator, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
                             delta_search_result_t *out_result) {
-  delta_search_state_t state = {.problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->seed}};
+  delta_search_state_t state = {
+      .problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->effort.seed}};
   *out_items = (delta_decision_list_t){0};
   delta_status_t status = init_state(&state);
   if (!status) status = run_search(&state);

@@ -10,7 +10,8 @@
 enum { EVALUATIONS = 400 };
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy, uint64_t search_seed) {
-  const delta_planner_options_t options = {.policy = policy, .early_update = true, .evaluation_limit = EVALUATIONS, .seed = search_seed};
+  const delta_planner_options_t options = {
+      .policy = policy, .early_update = true, .effort = {.evaluation_limit = EVALUATIONS, .seed = search_seed}};
   delta_planner_t *planner = NULL;
   delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
   return planner;
@@ -88,7 +89,7 @@ static delta_search_result_t search(const delta_problem_t *problem, uint64_t cap
                                     delta_schedule_t **out_schedule) {
   const delta_allocator_t allocator = delta_allocator_system();
   const delta_search_options_t options = {
-      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .evaluation_limit = evaluations, .seed = search_seed};
+      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = evaluations, .seed = search_seed}};
   delta_order_t order;
   delta_decision_list_t items;
   delta_decisions_t decisions;
@@ -153,7 +154,7 @@ Test(planner_search, memory_may_run_out_at_any_allocation) {
   for (size_t n = 1;; n += 1 + n / 20) {
     delta_test_allocator_t faults;
     delta_test_allocator_init(&faults, n, (delta_test_failure_t)0);
-    const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .evaluation_limit = 50};
+    const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .effort = {.evaluation_limit = 50}};
     delta_planner_result_t result;
     delta_status_t status = delta_planner_run(problem, &options, delta_test_allocator_interface(&faults), &result);
     delta_schedule_free(result.schedule);

@@ -48,6 +48,9 @@ typedef struct delta_plan_options {
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
   int32_t threads; // 0: as many as the process may use
+  double time_limit_seconds; // of policies that search: delta, swap, recompute
+  uint64_t seed;             // of the search
+  const char *dump_problem;  // NULL, or a file that gets what the planner is asked for the first program (docs/problem-format.md)
   delta_log_sink_t log;
 } delta_plan_options_t;
 
