@@ -74,6 +74,19 @@ static double draw_part(delta_search_state_t *state) { return (double)delta_rand
 
 // ---- Seeds
 
+// What the caller begins with, released further until it fits.
+static delta_status_t take_start(delta_search_state_t *state) {
+  const delta_decisions_t *start = state->options->start;
+  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+  for (size_t i = 0; i < start->count; ++i) {
+    const delta_decision_t *decision = &start->items[i];
+    const uint32_t gap = state->map.starts[decision->tensor] + decision->use;
+    if (state->map.allowed[gap] >> decision->action & 1) state->now.actions[gap] = (uint8_t)decision->action;
+  }
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * lane_seconds_per_byte(state), 0));
+  return offer_now(state);
+}
+
 static delta_status_t sweep_prices(delta_search_state_t *state) {
   for (int i = 0; i < PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
     const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, (double)i / (PRICE_COUNT - 1));
@@ -188,7 +201,8 @@ static delta_status_t run_search(delta_search_state_t *state) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(evaluate(state, &state->best));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
+  if (state->best.evaluation.excess_bytes > 0) DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(anneal(state));
   while (!delta_search_is_over(state)) {
     DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
