@@ -11,6 +11,7 @@
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
+#include "cli/problem_plan.h"
 #include "onnx/build.h"
 #include "planner/planner.h"
 #include "runtime/device.h"
@@ -340,7 +341,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.model_path = model_path;
   options.external_data = settings->external_data;
   options.device = device_choices[settings->device];
-  options.policy = settings->policy;
+  if (settings->policy) options.policy = settings->policy;
   options.budget = settings->budget;
   options.batch = settings->batch;
   options.dims = lists->dims;
@@ -376,7 +377,6 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
-      .policy = options.policy,
       .class_axis = options.class_axis,
       .ignore_index = options.ignore_index,
       .accumulate = options.accumulate,
@@ -425,6 +425,17 @@ cleanup:
   return status;
 }
 
+static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
+  const delta_problem_request_t request = {.path = path,
+                                           .output = settings->output,
+                                           .policy = settings->policy,
+                                           .budget = settings->budget,
+                                           .time_limit_seconds = settings->time_limit,
+                                           .seed = (uint64_t)settings->seed,
+                                           .json = settings->json};
+  return delta_plan_problem(&request, allocator);
+}
+
 // What is wrong with the command line beyond single options.
 static delta_status_t check_usage(const void *self, const delta_options_t *options) {
   const delta_plan_settings_t *settings = self;
@@ -442,7 +453,9 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
   const delta_plan_settings_t *settings = self;
-  return settings->devices ? print_devices(allocator) : make_plan(settings, options->positionals.items[0], allocator);
+  if (settings->devices) return print_devices(allocator);
+  const char *path = options->positionals.items[0];
+  return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
 }
 
 int main(int argc, char **argv) {

@@ -146,6 +146,22 @@ Test(planner_search, times_hold_at_every_instant) {
   cr_assert_gt(found, 60, "%d", found);
 }
 
+Test(planner_search, the_tier_below_has_a_budget_too) {
+  uint64_t swapped = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 40);
+    delta_schedule_t *kept = delta_test_kept_schedule(problem, true), *schedule = NULL;
+    problem->host_budget_bytes = 2 * DELTA_HOST_BLOCK_BYTES;
+    search(problem, kept->peak_bytes * 8 / 10, 300, seed, &schedule);
+    if (schedule) cr_assert_leq(schedule->host_bytes, problem->host_budget_bytes, "seed %llu", (unsigned long long)seed);
+    if (schedule) swapped += schedule->swapped_tensors;
+    delta_schedule_free(schedule);
+    delta_schedule_free(kept);
+    delta_problem_free(problem);
+  }
+  cr_assert_gt(swapped, 5);
+}
+
 Test(planner_search, memory_may_run_out_at_any_allocation) {
   delta_problem_t *problem = delta_test_random_problem(3, 12);
   delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA, 0);
