@@ -13,6 +13,7 @@
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
+#include "cli/problem_plan.h"
 #include "cli/progress.h"
 #include "onnx/build.h"
 #include "planner/planner.h"
@@ -20,9 +21,9 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout;
+  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout, *dump_problem;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
-  double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
+  double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices;
   delta_option_list_t dims, freeze, train;
@@ -55,7 +56,12 @@ static const delta_option_t option_rows[] = {
     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
     LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
     LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
-    LATER("OUTPUT", "--dump-problem", TEXT, "FILE.json", unavailable, "What the planner was asked."),
+    {.section = "OUTPUT",
+     .name = "--dump-problem",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(dump_problem),
+     .help = "Writes what the planner is asked for the training step, in the format that deltaplan reads in place of a model."},
     {.section = "OUTPUT",
      .name = "--save-profile",
      .kind = DELTA_OPTION_TEXT,
@@ -83,11 +89,11 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help =
-         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-         "framework holds, to compare with."},
+     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+             "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same search with one "
+             "of the two."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     {.section = "MEMORY",
      .name = "--levers",
@@ -96,7 +102,14 @@ static const delta_option_t option_rows[] = {
      .offset = AT(levers),
      .help = "Which changes of the graph are made, for experiments: all (the default), none, NAME,NAME for these alone, or -NAME,-NAME "
              "for all but these. Results depend on them. A wrong name is answered with the list."},
-    LATER("MEMORY", "--time-limit", NUMBER, "SECONDS", unavailable, "How long to search."),
+    {.section = "MEMORY",
+     .name = "--time-limit",
+     .kind = DELTA_OPTION_NUMBER,
+     .argument = "SECONDS",
+     .offset = AT(time_limit),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "How long policies that search may take (10). They end earlier when no plan can be faster; with 0 they take their first plan."},
     {.section = "MEMORY",
      .name = "--seed",
      .kind = DELTA_OPTION_INTEGER,
@@ -104,7 +117,7 @@ static const delta_option_t option_rows[] = {
      .offset = AT(seed),
      .minimum = 0,
      .maximum = 1e15,
-     .help = "Of --init random (0)."},
+     .help = "Of the search's draws and of --init random (0)."},
     LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
@@ -368,7 +381,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.external_data = settings->external_data;
   options.output_path = settings->output;
   options.device = settings->device;
-  options.policy = settings->policy;
+  if (settings->policy) options.policy = settings->policy;
   options.levers = settings->levers;
   options.budget = settings->budget;
   options.host_budget = settings->host_budget;
@@ -400,6 +413,9 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.layout = settings->layout;
   options.init = init_choices[settings->init];
   options.init_seed = (uint64_t)settings->seed;
+  options.time_limit_seconds = settings->time_limit;
+  options.seed = (uint64_t)settings->seed;
+  options.dump_problem = settings->dump_problem;
   options.log = log;
   return options;
 }
@@ -409,7 +425,6 @@ static delta_plan_settings_t default_settings(void) {
   delta_plan_options_init(&options);
   return (delta_plan_settings_t){
       .device = options.device,
-      .policy = options.policy,
       .profile = options.profile,
       .layout = options.layout,
       .class_axis = options.class_axis,
@@ -421,6 +436,7 @@ static delta_plan_settings_t default_settings(void) {
       .beta1 = options.beta1,
       .beta2 = options.beta2,
       .epsilon = options.epsilon,
+      .time_limit = options.time_limit_seconds,
   };
 }
 
@@ -507,15 +523,24 @@ cleanup:
   return status;
 }
 
-// What later versions plan, and plan for.
-static delta_status_t check_version(const delta_plan_settings_t *settings, const char *path) {
+// What later versions plan for.
+static delta_status_t check_version(const delta_plan_settings_t *settings) {
   const char *device = settings->device;
-  if (delta_text_ends_with(path, ".json"))
-    return delta_status_make(INVALID_ARGUMENT, "%s: planning a problem file is not available in this version; give MODEL.onnx", path);
   if (strcmp(device, "cpu") == 0) return DELTA_OK;
   if (strncmp(device, "cuda", 4) == 0 || delta_text_ends_with(device, ".json"))
     return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu", device);
   return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
+}
+
+static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
+  const delta_problem_request_t request = {.path = path,
+                                           .output = settings->output,
+                                           .policy = settings->policy,
+                                           .budget = settings->budget,
+                                           .time_limit_seconds = settings->time_limit,
+                                           .seed = (uint64_t)settings->seed,
+                                           .json = settings->json};
+  return delta_plan_problem(&request, allocator);
 }
 
 // What is wrong with the command line beyond single options.
@@ -523,7 +548,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
-  DELTA_RETURN_IF_ERROR(check_version(settings, options->positionals.items[0]));
+  DELTA_RETURN_IF_ERROR(check_version(settings));
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
@@ -536,7 +561,9 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
   const delta_plan_settings_t *settings = self;
-  return settings->devices ? print_devices(allocator) : make_plan(settings, options->positionals.items[0], allocator);
+  if (settings->devices) return print_devices(allocator);
+  const char *path = options->positionals.items[0];
+  return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
 }
 
 int main(int argc, char **argv) {

@@ -36,7 +36,7 @@ delta_status_t delta_evaluator_measure(delta_evaluator_t *evaluator, const delta
   if (status) return status;
   DELTA_RETURN_IF_ERROR(reserve_tables(evaluator));
   delta_live_bytes(evaluator->expansion.schedule, evaluator->live_bytes.items);
-  out_evaluation->is_possible = true;
+  out_evaluation->is_possible = evaluator->expansion.schedule->host_bytes <= evaluator->problem->host_budget_bytes;
   for (uint32_t s = 0; s < evaluator->expansion.schedule->step_count; ++s) {
     const uint64_t bytes = (uint64_t)evaluator->live_bytes.items[s];
     if (bytes > out_evaluation->peak_bytes) out_evaluation->peak_bytes = bytes;

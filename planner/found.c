@@ -4,7 +4,20 @@
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
-enum { MOST_SEARCHES = 4 };
+// Short searches find out how much of the capacity addresses leave; a long one uses it.
+enum { MOST_SEARCHES = 10, SHORT_EVALUATIONS = 600, LONG_SEARCHES = 2 };
+
+typedef struct finder {
+  const delta_problem_t *problem;
+  const delta_order_t *order;
+  const delta_search_options_t *options;
+  delta_allocator_t allocator;
+  delta_decision_list_t items; // of the last search
+  delta_decisions_t decisions;
+  uint64_t tried_bytes;     // the capacity that searches are given
+  delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
+  bool has_failed, has_fit; // the last search, in time and in addresses
+} finder_t;
 
 delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
                                     uint64_t capacity_bytes, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
@@ -26,43 +39,72 @@ cleanup:
   return status;
 }
 
-static delta_status_t finish(const delta_problem_t *problem, uint64_t capacity_bytes, delta_allocator_t allocator,
-                             delta_schedule_t *schedule) {
-  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, allocator));
-  DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, allocator));
-  return delta_simulate(problem, schedule, allocator);
+// Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
+static delta_status_t try_addresses(finder_t *finder) {
+  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+  delta_schedule_t *schedule = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(
+      status, delta_timed_schedule(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, finder->allocator, &schedule),
+      cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_layout_within(schedule, capacity_bytes, finder->allocator), cleanup);
+  finder->has_fit = schedule->arena_bytes <= capacity_bytes;
+  if (!finder->has_fit) {
+    const uint64_t beyond_bytes = schedule->arena_bytes - capacity_bytes;
+    finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
+    goto cleanup;
+  }
+  DELTA_GOTO_IF_ERROR(status, delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_simulate(finder->problem, schedule, finder->allocator), cleanup);
+  if (!finder->best || schedule->step_seconds < finder->best->step_seconds) {
+    delta_schedule_free(finder->best);
+    finder->best = schedule;
+    schedule = NULL;
+  }
+cleanup:
+  delta_schedule_free(schedule);
+  return status;
 }
 
-// One search; *out_schedule is NULL when nothing fits.
-static delta_status_t search_once(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
-                                  uint64_t capacity_bytes, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
+// One search from where the last one ended. `evaluations`: 0: as many as the options say.
+static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
+  delta_search_options_t options = *finder->options;
+  const delta_decisions_t start = finder->decisions;
   delta_decision_list_t items;
-  delta_decisions_t decisions;
   delta_search_result_t result;
-  DELTA_RETURN_IF_ERROR(delta_search(problem, order, options, allocator, &items, &decisions, &result));
-  delta_status_t status = DELTA_OK;
-  if (result.fits) status = delta_timed_schedule(problem, order, &decisions, options->capacity_bytes, allocator, out_schedule);
-  if (*out_schedule && !status) status = finish(problem, capacity_bytes, allocator, *out_schedule);
-  delta_array_deinit(allocator, &items);
-  return status;
+  options.capacity_bytes = finder->tried_bytes;
+  if (evaluations > 0 && (options.effort.evaluation_limit == 0 || options.effort.evaluation_limit > evaluations)) {
+    options.effort.evaluation_limit = evaluations;
+  }
+  if (finder->items.count > 0) options.start = &start;
+  DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
+  delta_array_deinit(finder->allocator, &finder->items);
+  finder->items = items;
+  finder->has_failed = !result.fits;
+  finder->has_fit = false;
+  return result.fits ? try_addresses(finder) : DELTA_OK;
+}
+
+static delta_status_t find(finder_t *finder) {
+  for (int i = 0; i < MOST_SEARCHES && !finder->has_fit && !finder->has_failed; ++i) {
+    DELTA_RETURN_IF_ERROR(search_once(finder, SHORT_EVALUATIONS));
+  }
+  for (int i = 0; i < LONG_SEARCHES && !finder->has_failed && (i == 0 || !finder->has_fit); ++i) {
+    DELTA_RETURN_IF_ERROR(search_once(finder, 0));
+  }
+  return DELTA_OK;
 }
 
 delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                                    delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  delta_search_options_t tried = *options;
-  *out_schedule = NULL;
-  for (int i = 0; i < MOST_SEARCHES; ++i) {
-    delta_schedule_t *schedule = NULL;
-    delta_status_t status = search_once(problem, order, &tried, options->capacity_bytes, allocator, &schedule);
-    if (!status && schedule && schedule->arena_bytes <= options->capacity_bytes) {
-      *out_schedule = schedule;
-      return DELTA_OK;
-    }
-    const uint64_t beyond_bytes = schedule ? schedule->arena_bytes - options->capacity_bytes : 0;
-    const bool is_missing = !schedule;
-    delta_schedule_free(schedule);
-    if (status || is_missing || beyond_bytes >= tried.capacity_bytes) return status;
-    tried.capacity_bytes -= beyond_bytes;
+  finder_t finder = {
+      .problem = problem, .order = order, .options = options, .allocator = allocator, .tried_bytes = options->capacity_bytes};
+  delta_status_t status = find(&finder);
+  delta_array_deinit(allocator, &finder.items);
+  if (status) {
+    delta_schedule_free(finder.best);
+    finder.best = NULL;
   }
-  return DELTA_OK;
+  *out_schedule = finder.best;
+  return status;
 }

@@ -133,6 +133,8 @@ void delta_planner_destroy(delta_planner_t *planner) {
   delta_release(planner->allocator, planner);
 }
 
+void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort) { planner->options.effort = *effort; }
+
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
   const delta_schedule_t *least = planner->descent.least;
@@ -204,10 +206,7 @@ static delta_status_t start_copies_early(const delta_planner_t *planner, uint64_
 static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
   const delta_search_options_t options = {.liberties = planner->row->liberties,
                                           .capacity_bytes = capacity_bytes,
-                                          .evaluation_limit = planner->options.evaluation_limit,
-                                          .seed = planner->options.seed,
-                                          .is_past_deadline = planner->options.is_past_deadline,
-                                          .self = planner->options.self};
+                                          .effort = planner->options.effort};
   delta_schedule_t *found = NULL, *released = *inout_schedule;
   DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, &found));
   delta_status_t status = found ? start_copies_early(planner, capacity_bytes, &found) : DELTA_OK;

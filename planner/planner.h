@@ -99,14 +99,19 @@ DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, ui
 DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
                                                 delta_allocator_t allocator, double *out_seconds);
 
+// How long a search may take. Without a limit of either kind it has one of its own.
+typedef struct delta_planner_effort {
+  uint64_t evaluation_limit;            // 0: none
+  uint64_t seed;                        // of its draws
+  bool (*is_past_deadline)(void *self); // NULL: none
+  void *self;                           // Borrowed.
+} delta_planner_effort_t;
+
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
   bool listed_order;         // the problem's own order, in place of ours
-  uint64_t evaluation_limit; // of a search; 0: none. Without a deadline either, a search has a limit of its own.
-  uint64_t seed;             // of a search
-  bool (*is_past_deadline)(void *self); // NULL: none
-  void *self;                           // Borrowed.
+  delta_planner_effort_t effort;
 } delta_planner_options_t;
 
 typedef struct delta_planner_result {
@@ -122,6 +127,8 @@ typedef struct delta_planner delta_planner_t;
 DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options,
                                                    delta_allocator_t allocator, delta_planner_t **out_planner);
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
+// Changes how long the searches that follow may take.
+void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);
 // The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.

@@ -25,12 +25,12 @@ static const double LEAST_PRICE = 3e-3, MOST_PRICE = 1;
 static const double TOLERATED_PART = 4e-4;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
-  const delta_search_options_t *options = state->options;
+  const delta_planner_effort_t *effort = &state->options->effort;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (state->evaluator.evaluation_count < LEAST_EVALUATIONS) return false;
-  if (options->evaluation_limit == 0 && !options->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
-  if (options->evaluation_limit > 0 && state->evaluator.evaluation_count >= options->evaluation_limit) return true;
-  return options->is_past_deadline && options->is_past_deadline(options->self);
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && state->evaluator.evaluation_count >= effort->evaluation_limit) return true;
+  return effort->is_past_deadline && effort->is_past_deadline(effort->self);
 }
 
 // ---- Plans
@@ -73,6 +73,19 @@ static double lane_seconds_per_byte(const delta_search_state_t *state) {
 static double draw_part(delta_search_state_t *state) { return (double)delta_random_below(&state->random, 1 << 20) / (1 << 20); }
 
 // ---- Seeds
+
+// What the caller begins with, released further until it fits.
+static delta_status_t take_start(delta_search_state_t *state) {
+  const delta_decisions_t *start = state->options->start;
+  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+  for (size_t i = 0; i < start->count; ++i) {
+    const delta_decision_t *decision = &start->items[i];
+    const uint32_t gap = state->map.starts[decision->tensor] + decision->use;
+    if (state->map.allowed[gap] >> decision->action & 1) state->now.actions[gap] = (uint8_t)decision->action;
+  }
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * lane_seconds_per_byte(state), 0));
+  return offer_now(state);
+}
 
 static delta_status_t sweep_prices(delta_search_state_t *state) {
   for (int i = 0; i < PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
@@ -188,7 +201,8 @@ static delta_status_t run_search(delta_search_state_t *state) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(evaluate(state, &state->best));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
+  if (state->best.evaluation.excess_bytes > 0) DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(anneal(state));
   while (!delta_search_is_over(state)) {
     DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
@@ -251,7 +265,8 @@ static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_
 delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                             delta_allocator_t allocator, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
                             delta_search_result_t *out_result) {
-  delta_search_state_t state = {.problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->seed}};
+  delta_search_state_t state = {
+      .problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->effort.seed}};
   *out_items = (delta_decision_list_t){0};
   delta_status_t status = init_state(&state);
   if (!status) status = run_search(&state);

@@ -11,10 +11,8 @@
 typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
-  uint64_t evaluation_limit;            // 0: none
-  uint64_t seed;                        // of all draws
-  bool (*is_past_deadline)(void *self); // NULL: none
-  void *self;                           // Borrowed.
+  delta_planner_effort_t effort;
+  const delta_decisions_t *start; // NULL, or decisions to begin with: they need not fit
 } delta_search_options_t;
 
 typedef struct delta_search_result {

@@ -220,42 +220,58 @@ cleanup:
 
 // ---- Writing
 
-static void write_tensor(delta_json_writer_t *writer, const delta_problem_t *problem, const delta_problem_tensor_t *tensor) {
+// Tensors with one name get numbers behind it: in the file a name is all that they have.
+static delta_status_t list_names(const delta_problem_t *problem, delta_region_t *region, delta_map_t *seen, const char ***out_names) {
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, problem->tensor_count, out_names));
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    const char *name = problem->tensors[t].name;
+    for (uint32_t number = t; delta_map_find(seen, name) != DELTA_MAP_NONE; ++number) {
+      char *numbered = NULL;
+      DELTA_RETURN_IF_ERROR(delta_region_format(region, &numbered, "%s#%u", problem->tensors[t].name, number));
+      name = numbered;
+    }
+    DELTA_RETURN_IF_ERROR(delta_map_set(seen, name, t));
+    (*out_names)[t] = name;
+  }
+  return DELTA_OK;
+}
+
+static void write_tensor(delta_json_writer_t *writer, const delta_problem_t *problem, const char *const *names, uint32_t t) {
+  const delta_problem_tensor_t *tensor = &problem->tensors[t];
   delta_json_begin_inline_object(writer, NULL);
-  delta_json_write_string(writer, "name", tensor->name);
+  delta_json_write_string(writer, "name", names[t]);
   delta_json_write_int64(writer, "bytes", (int64_t)tensor->size_bytes);
   for (size_t i = 0; i < FLAG_ROW_COUNT; ++i) {
     if ((tensor->flags & flag_rows[i].flags) == flag_rows[i].flags) delta_json_write_bool(writer, flag_rows[i].key, true);
   }
-  if (tensor->becomes_state != DELTA_PROBLEM_NONE) delta_json_write_string(writer, "becomes", problem->tensors[tensor->becomes_state].name);
+  if (tensor->becomes_state != DELTA_PROBLEM_NONE) delta_json_write_string(writer, "becomes", names[tensor->becomes_state]);
   delta_json_end_object(writer);
 }
 
-static void write_list(delta_json_writer_t *writer, const delta_problem_t *problem, const char *key, const uint32_t *items,
-                       uint32_t count) {
+static void write_list(delta_json_writer_t *writer, const char *const *names, const char *key, const uint32_t *items, uint32_t count) {
   delta_json_begin_inline_array(writer, key);
-  for (uint32_t k = 0; k < count; ++k) delta_json_write_string(writer, NULL, problem->tensors[items[k]].name);
+  for (uint32_t k = 0; k < count; ++k) delta_json_write_string(writer, NULL, names[items[k]]);
   delta_json_end_array(writer);
 }
 
-static void write_node(delta_json_writer_t *writer, const delta_problem_t *problem, const delta_problem_step_t *step) {
+static void write_node(delta_json_writer_t *writer, const char *const *names, const delta_problem_step_t *step) {
   delta_json_begin_inline_object(writer, NULL);
   delta_json_write_string(writer, "name", step->name);
   delta_json_write_double(writer, "compute_s", step->seconds);
   if (step->workspace_bytes > 0) delta_json_write_int64(writer, "workspace_bytes", (int64_t)step->workspace_bytes);
   if (!(step->flags & (DELTA_STEP_PURE | DELTA_STEP_UPDATE))) delta_json_write_bool(writer, "pure", false);
-  write_list(writer, problem, "inputs", step->inputs, step->input_count);
-  write_list(writer, problem, "outputs", step->outputs, step->output_count);
+  write_list(writer, names, "inputs", step->inputs, step->input_count);
+  write_list(writer, names, "outputs", step->outputs, step->output_count);
   if (step->inplace_count > 0) delta_json_begin_inline_array(writer, "inplace");
   for (uint32_t k = 0; k < step->inplace_count; ++k) {
     const uint32_t pair[] = {step->inplace[k].input, step->inplace[k].output};
-    write_list(writer, problem, NULL, pair, 2);
+    write_list(writer, names, NULL, pair, 2);
   }
   if (step->inplace_count > 0) delta_json_end_array(writer);
   delta_json_end_object(writer);
 }
 
-delta_status_t delta_problem_to_json(const delta_problem_t *problem, delta_text_t *out_text) {
+static delta_status_t write_problem(const delta_problem_t *problem, const char *const *names, delta_text_t *out_text) {
   delta_json_writer_t writer;
   delta_json_writer_init(&writer, out_text, false);
   delta_json_begin_object(&writer, NULL);
@@ -265,12 +281,25 @@ delta_status_t delta_problem_to_json(const delta_problem_t *problem, delta_text_
   delta_json_write_double(&writer, "h2d_bytes_per_s", problem->prefetch_bytes_per_second);
   if (problem->shared_bytes_per_second > 0) delta_json_write_double(&writer, "shared_bytes_per_s", problem->shared_bytes_per_second);
   delta_json_begin_array(&writer, "tensors");
-  for (uint32_t t = 0; t < problem->tensor_count; ++t) write_tensor(&writer, problem, &problem->tensors[t]);
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) write_tensor(&writer, problem, names, t);
   delta_json_end_array(&writer);
   delta_json_begin_array(&writer, "nodes");
-  for (uint32_t s = 0; s < problem->step_count; ++s) write_node(&writer, problem, &problem->steps[s]);
+  for (uint32_t s = 0; s < problem->step_count; ++s) write_node(&writer, names, &problem->steps[s]);
   delta_json_end_array(&writer);
   delta_json_end_object(&writer);
   DELTA_RETURN_IF_ERROR(delta_json_writer_finish(&writer));
   return delta_text_append(out_text, "\n");
+}
+
+delta_status_t delta_problem_to_json(const delta_problem_t *problem, delta_text_t *out_text) {
+  const char **names = NULL;
+  delta_map_t seen;
+  delta_region_t region;
+  delta_map_init(&seen, problem->allocator);
+  delta_region_init(&region, problem->allocator);
+  delta_status_t status = list_names(problem, &region, &seen, &names);
+  if (!status) status = write_problem(problem, names, out_text);
+  delta_map_deinit(&seen);
+  delta_region_deinit(&region);
+  return status;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "plans/problem_json.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
@@ -25,6 +26,7 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
+  double deadline_seconds;         // of the search at hand
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
@@ -174,11 +176,40 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
   return DELTA_OK;
 }
 
+static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
+
+// The programs share the time that planning may take.
+static void give_effort(delta_plan_maker_t *maker, uint32_t index) {
+  maker->deadline_seconds = delta_clock_seconds() + maker->options->time_limit_seconds / maker->part_count;
+  const delta_planner_effort_t effort = {.seed = maker->options->seed, .is_past_deadline = is_past_deadline, .self = maker};
+  delta_planner_set_effort(maker->planners[index], &effort);
+}
+
+// Writes what the planner is asked, before it answers.
+static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_bytes) {
+  delta_problem_t *problem = maker->parts[0].problem;
+  delta_text_t text;
+  delta_file_writer_t writer = {.descriptor = -1};
+  delta_text_init(&text, maker->allocator);
+  delta_status_t status = DELTA_OK;
+  problem->budget_bytes = capacity_bytes;
+  DELTA_GOTO_IF_ERROR(status, delta_problem_to_json(problem, &text), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(maker->options->dump_problem, maker->allocator, &writer), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&writer, text.items, text.count), cleanup);
+  status = delta_file_writer_commit(&writer);
+cleanup:
+  delta_file_writer_close(&writer);
+  delta_text_deinit(&text);
+  return status;
+}
+
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
   const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
+  if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
+  give_effort(maker, index);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);

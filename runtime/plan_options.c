@@ -57,6 +57,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
       .profile = "measure",
       .layout = "auto",
       .init = "as-given",
+      .time_limit_seconds = 10,
   };
 }
 
@@ -229,6 +230,8 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   build->class_axis = options->class_axis;
   build->ignore_index = options->ignore_index;
   DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
+  if (!(options->time_limit_seconds >= 0 && options->time_limit_seconds <= 1e6))
+    return delta_status_make(INVALID_ARGUMENT, "--time-limit %g: give seconds from 0 to 10^6", options->time_limit_seconds);
   if (options->accumulate < 1)
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
   if (options->host_budget) {

@@ -167,7 +167,7 @@ static delta_status_t run_mode(const delta_json_document_t *document, const delt
   delta_decisions_t decisions;
   delta_search_result_t result;
   const delta_search_options_t options = {
-      .liberties = mode->liberties, .capacity_bytes = problem->budget_bytes, .evaluation_limit = evaluations};
+      .liberties = mode->liberties, .capacity_bytes = problem->budget_bytes, .effort = {.evaluation_limit = evaluations}};
   DELTA_RETURN_IF_ERROR(read_optimum(document, mode->key, &optimum));
   delta_status_t status = delta_order_listed(problem, allocator, &order);
   if (!status) status = delta_search(problem, &order, &options, allocator, &items, &decisions, &result);

@@ -247,14 +247,11 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan problem.json",
       "deltaplan model.onnx --device cuda:1",
       "deltaplan model.onnx --device h100.json",
       "deltaplan model.onnx --split on",
-      "deltaplan model.onnx --time-limit 3",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
-      "deltaplan model.onnx --dump-problem p.json",
       "deltaplan --fit model.onnx",
       "deltaplan --compare model.onnx",
       "deltarun a.plan --budget-file b",

@@ -10,7 +10,8 @@
 enum { EVALUATIONS = 400 };
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy, uint64_t search_seed) {
-  const delta_planner_options_t options = {.policy = policy, .early_update = true, .evaluation_limit = EVALUATIONS, .seed = search_seed};
+  const delta_planner_options_t options = {
+      .policy = policy, .early_update = true, .effort = {.evaluation_limit = EVALUATIONS, .seed = search_seed}};
   delta_planner_t *planner = NULL;
   delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
   return planner;
@@ -26,7 +27,7 @@ static void expect_valid(const delta_problem_t *problem, const delta_planner_res
 
 Test(planner_search, plans_are_valid_and_no_slower_than_release) {
   double found_seconds = 0, released_seconds = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < 80; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 50));
     if (seed % 2) delta_test_move_states_below(problem, seed);
     delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA, seed),
@@ -48,8 +49,7 @@ Test(planner_search, plans_are_valid_and_no_slower_than_release) {
     delta_planner_destroy(releaser);
     delta_problem_free(problem);
   }
-  // Releasing starts its copies early too, so what is left for a search on such small problems is a few parts in a hundred.
-  cr_assert_lt(found_seconds, 0.99 * released_seconds, "%g", found_seconds / released_seconds);
+  cr_assert_lt(found_seconds, 0.985 * released_seconds, "%g", found_seconds / released_seconds);
 }
 
 typedef struct liberty_case {
@@ -61,7 +61,7 @@ static const liberty_case_t liberty_cases[] = {{"swap", DELTA_POLICY_SWAP}, {"re
 Test(planner_search, forbidden_actions_are_not_taken) {
   for (size_t i = 0; i < sizeof liberty_cases / sizeof *liberty_cases; ++i) {
     int planned = 0;
-    for (uint64_t seed = 0; seed < 150; ++seed) {
+    for (uint64_t seed = 0; seed < 90; ++seed) {
       delta_problem_t *problem = delta_test_random_problem(seed, 30);
       delta_planner_t *planner = make_planner(problem, liberty_cases[i].policy, seed);
       const uint64_t capacity_bytes = delta_planner_kept(planner)->arena_bytes * 9 / 10;
@@ -81,7 +81,7 @@ Test(planner_search, forbidden_actions_are_not_taken) {
       delta_planner_destroy(planner);
       delta_problem_free(problem);
     }
-    cr_assert_gt(planned, 40, "%s: %d", liberty_cases[i].name, planned);
+    cr_assert_gt(planned, 20, "%s: %d", liberty_cases[i].name, planned);
   }
 }
 
@@ -89,7 +89,7 @@ static delta_search_result_t search(const delta_problem_t *problem, uint64_t cap
                                     delta_schedule_t **out_schedule) {
   const delta_allocator_t allocator = delta_allocator_system();
   const delta_search_options_t options = {
-      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .evaluation_limit = evaluations, .seed = search_seed};
+      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = evaluations, .seed = search_seed}};
   delta_order_t order;
   delta_decision_list_t items;
   delta_decisions_t decisions;
@@ -146,6 +146,22 @@ Test(planner_search, times_hold_at_every_instant) {
   cr_assert_gt(found, 60, "%d", found);
 }
 
+Test(planner_search, the_tier_below_has_a_budget_too) {
+  uint64_t swapped = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 40);
+    delta_schedule_t *kept = delta_test_kept_schedule(problem, true), *schedule = NULL;
+    problem->host_budget_bytes = 2 * DELTA_HOST_BLOCK_BYTES;
+    search(problem, kept->peak_bytes * 8 / 10, 300, seed, &schedule);
+    if (schedule) cr_assert_leq(schedule->host_bytes, problem->host_budget_bytes, "seed %llu", (unsigned long long)seed);
+    if (schedule) swapped += schedule->swapped_tensors;
+    delta_schedule_free(schedule);
+    delta_schedule_free(kept);
+    delta_problem_free(problem);
+  }
+  cr_assert_gt(swapped, 5);
+}
+
 Test(planner_search, memory_may_run_out_at_any_allocation) {
   delta_problem_t *problem = delta_test_random_problem(3, 12);
   delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA, 0);
@@ -154,7 +170,7 @@ Test(planner_search, memory_may_run_out_at_any_allocation) {
   for (size_t n = 1;; n += 1 + n / 20) {
     delta_test_allocator_t faults;
     delta_test_allocator_init(&faults, n, (delta_test_failure_t)0);
-    const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .evaluation_limit = 50};
+    const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .effort = {.evaluation_limit = 50}};
     delta_planner_result_t result;
     delta_status_t status = delta_planner_run(problem, &options, delta_test_allocator_interface(&faults), &result);
     delta_schedule_free(result.schedule);

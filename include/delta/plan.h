@@ -60,6 +60,9 @@ typedef struct delta_plan_options {
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
   void *progress_self;
+  double time_limit_seconds; // of policies that search: delta, swap, recompute
+  uint64_t seed;             // of the search
+  const char *dump_problem;  // NULL, or a file that gets what the planner is asked for the first program (docs/problem-format.md)
   delta_log_sink_t log;
 } delta_plan_options_t;
 

@@ -1,0 +1,235 @@
+// Problem files: the budget limits live bytes; addresses are laid out afterwards and may take more.
+#include "cli/problem_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "planner/found.h"
+#include "plans/problem_json.h"
+
+enum { FILE_LIMIT_BYTES = 1 << 30, HEAD_BYTES = 256, MOST_LINES = 40 };
+
+static const char *const action_names[] = {
+#define ACTION_NAME(id, name) name,
+    DELTA_ACTIONS(ACTION_NAME)
+#undef ACTION_NAME
+};
+
+typedef struct policy_liberties {
+  const char *policy;
+  delta_liberties_t liberties;
+} policy_liberties_t;
+static const policy_liberties_t policy_rows[] = {
+    {"delta", {true, true}}, {"swap", {.may_swap = true}}, {"recompute", {.may_rebuild = true}}, {"none", {false, false}}};
+
+typedef struct problem_plan {
+  const delta_problem_request_t *request;
+  delta_allocator_t allocator;
+  const char *policy;
+  delta_problem_t *problem; // Owned.
+  delta_order_t order;
+  delta_decision_list_t items;
+  delta_decisions_t decisions;
+  delta_search_result_t result;
+  delta_schedule_t *schedule; // Owned.
+  double deadline_seconds, bound_seconds;
+} problem_plan_t;
+
+bool delta_is_problem_file(const char *path) {
+  char head[HEAD_BYTES];
+  FILE *file = fopen(path, "rb");
+  if (!file) return false;
+  const size_t count = fread(head, 1, sizeof head, file);
+  fclose(file);
+  size_t at = 0;
+  while (at < count && strchr(" \t\r\n", head[at])) ++at;
+  return at < count && head[at] == '{';
+}
+
+static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const problem_plan_t *)self)->deadline_seconds; }
+
+static delta_status_t read_problem(problem_plan_t *plan) {
+  const delta_problem_request_t *request = plan->request;
+  char *text = NULL;
+  size_t size_bytes = 0;
+  DELTA_RETURN_IF_ERROR(delta_file_read_all(request->path, FILE_LIMIT_BYTES, plan->allocator, &text, &size_bytes));
+  delta_status_t status = delta_problem_from_json(text, size_bytes, request->path, plan->allocator, &plan->problem);
+  delta_release(plan->allocator, text);
+  if (status || !request->budget) return status;
+  if (strcmp(request->budget, "unlimited") == 0) {
+    plan->problem->budget_bytes = UINT64_MAX;
+    return DELTA_OK;
+  }
+  return delta_status_annotate(delta_size_parse(request->budget, &plan->problem->budget_bytes), "--budget of a problem file");
+}
+
+static delta_status_t find_liberties(problem_plan_t *plan, delta_liberties_t *out_liberties) {
+  plan->policy = plan->request->policy ? plan->request->policy : policy_rows[0].policy;
+  for (size_t i = 0; i < sizeof policy_rows / sizeof *policy_rows; ++i) {
+    if (strcmp(policy_rows[i].policy, plan->policy) != 0) continue;
+    *out_liberties = policy_rows[i].liberties;
+    return DELTA_OK;
+  }
+  return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", plan->policy);
+}
+
+static delta_status_t search(problem_plan_t *plan) {
+  const delta_problem_request_t *request = plan->request;
+  delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
+                                    .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
+  DELTA_RETURN_IF_ERROR(find_liberties(plan, &options.liberties));
+  DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
+  DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->allocator, &plan->bound_seconds));
+  plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
+  DELTA_RETURN_IF_ERROR(
+      delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
+  if (!plan->result.fits) {
+    return delta_status_make(DOES_NOT_FIT,
+                             "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu (a longer "
+                             "--time-limit may find a better one)",
+                             request->path, plan->policy, (unsigned long long)plan->problem->budget_bytes,
+                             (unsigned long long)plan->result.evaluation.peak_bytes);
+  }
+  DELTA_RETURN_IF_ERROR(
+      delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
+  return delta_layout_within(plan->schedule, plan->problem->budget_bytes, plan->allocator);
+}
+
+// ---- Output
+
+static void write_decisions(delta_json_writer_t *writer, const problem_plan_t *plan) {
+  delta_json_begin_array(writer, "decisions");
+  for (size_t i = 0; i < plan->items.count; ++i) {
+    delta_json_begin_inline_object(writer, NULL);
+    delta_json_write_string(writer, "tensor", plan->problem->tensors[plan->items.items[i].tensor].name);
+    delta_json_write_int64(writer, "after_use", plan->items.items[i].use);
+    delta_json_write_string(writer, "action", action_names[plan->items.items[i].action]);
+    delta_json_end_object(writer);
+  }
+  delta_json_end_array(writer);
+}
+
+static void write_buffers(delta_json_writer_t *writer, const problem_plan_t *plan, const char *key, const uint32_t *buffers,
+                          uint32_t count) {
+  if (count == 0) return;
+  delta_json_begin_inline_array(writer, key);
+  for (uint32_t k = 0; k < count; ++k) {
+    if (buffers[k] == DELTA_PROBLEM_NONE) continue;
+    const delta_buffer_t *buffer = &plan->schedule->buffers[buffers[k]];
+    delta_json_begin_inline_object(writer, NULL);
+    delta_json_write_string(writer, "tensor", plan->problem->tensors[buffer->tensor].name);
+    delta_json_write_int64(writer, "offset", (int64_t)buffer->offset_bytes);
+    delta_json_end_object(writer);
+  }
+  delta_json_end_array(writer);
+}
+
+static void write_steps(delta_json_writer_t *writer, const problem_plan_t *plan) {
+  static const char *const kinds[] = {
+#define KIND_NAME(id, name) name,
+      DELTA_STEP_KINDS(KIND_NAME)
+#undef KIND_NAME
+  };
+  delta_json_begin_array(writer, "steps");
+  for (uint32_t s = 0; s < plan->schedule->step_count; ++s) {
+    const delta_schedule_step_t *step = &plan->schedule->steps[s];
+    delta_json_begin_inline_object(writer, NULL);
+    delta_json_write_string(writer, "kind", kinds[step->kind]);
+    if (step->kind == DELTA_STEP_RUN) delta_json_write_string(writer, "node", plan->problem->steps[step->problem_step].name);
+    delta_json_write_double(writer, "start_s", step->start_seconds);
+    delta_json_write_double(writer, "end_s", step->end_seconds);
+    write_buffers(writer, plan, "inputs", step->inputs, step->input_count);
+    write_buffers(writer, plan, "outputs", step->outputs, step->output_count);
+    delta_json_end_object(writer);
+  }
+  delta_json_end_array(writer);
+}
+
+static delta_status_t describe(const problem_plan_t *plan, bool with_steps, delta_text_t *out_text) {
+  delta_json_writer_t writer;
+  const uint64_t budget_bytes = plan->problem->budget_bytes;
+  delta_json_writer_init(&writer, out_text, false);
+  delta_json_begin_object(&writer, NULL);
+  delta_json_write_string(&writer, "problem", plan->request->path);
+  delta_json_write_string(&writer, "policy", plan->policy);
+  if (budget_bytes == UINT64_MAX) delta_json_write_null(&writer, "budget_bytes");
+  if (budget_bytes != UINT64_MAX) delta_json_write_int64(&writer, "budget_bytes", (int64_t)budget_bytes);
+  delta_json_write_int64(&writer, "peak_bytes", (int64_t)plan->result.evaluation.peak_bytes);
+  delta_json_write_int64(&writer, "evaluations", (int64_t)plan->result.evaluation_count);
+  delta_json_write_double(&writer, "lower_bound_seconds", plan->bound_seconds);
+  if (plan->schedule) {
+    delta_json_write_int64(&writer, "arena_bytes", (int64_t)plan->schedule->arena_bytes);
+    delta_json_write_double(&writer, "makespan_seconds", plan->result.evaluation.seconds);
+    delta_json_write_double(&writer, "recompute_seconds", plan->schedule->recompute_seconds);
+    delta_json_write_double(&writer, "stall_seconds", plan->schedule->stall_seconds);
+    write_decisions(&writer, plan);
+    if (with_steps) write_steps(&writer, plan);
+  }
+  delta_json_end_object(&writer);
+  DELTA_RETURN_IF_ERROR(delta_json_writer_finish(&writer));
+  return delta_text_append(out_text, "\n");
+}
+
+static void print_text(const problem_plan_t *plan) {
+  const delta_schedule_t *schedule = plan->schedule;
+  char size[DELTA_SIZE_TEXT_BYTES];
+  printf("%s: %u nodes, %u tensors, policy %s\n", plan->request->path, plan->problem->step_count, plan->problem->tensor_count,
+         plan->policy);
+  printf("  %-28s %12g s\n", "makespan", plan->result.evaluation.seconds);
+  printf("  %-28s %12g s\n", "no plan is faster than", plan->bound_seconds);
+  printf("  %-28s %12s\n", "largest sum of live bytes", delta_size_text(plan->result.evaluation.peak_bytes, size));
+  printf("  %-28s %12s\n", "arena", delta_size_text(schedule->arena_bytes, size));
+  printf("  %-28s %12zu in %llu evaluations\n", "decisions", plan->items.count, (unsigned long long)plan->result.evaluation_count);
+  for (size_t i = 0; i < plan->items.count && i < MOST_LINES; ++i) {
+    const delta_decision_t *decision = &plan->items.items[i];
+    const delta_problem_tensor_t *tensor = &plan->problem->tensors[decision->tensor];
+    printf("    %-12s %s after use %u (%s)\n", action_names[decision->action], tensor->name, decision->use,
+           delta_size_text(tensor->size_bytes, size));
+  }
+  if (plan->items.count > MOST_LINES) printf("    and %zu more, which --json lists\n", plan->items.count - MOST_LINES);
+}
+
+static delta_status_t write_output(const problem_plan_t *plan) {
+  delta_text_t text;
+  delta_file_writer_t writer = {.descriptor = -1};
+  delta_status_t status = DELTA_OK;
+  delta_text_init(&text, plan->allocator);
+  DELTA_GOTO_IF_ERROR(status, describe(plan, true, &text), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(plan->request->output, plan->allocator, &writer), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&writer, text.items, text.count), cleanup);
+  status = delta_file_writer_commit(&writer);
+cleanup:
+  delta_file_writer_close(&writer);
+  delta_text_deinit(&text);
+  return status;
+}
+
+static delta_status_t print_json(const problem_plan_t *plan) {
+  delta_text_t text;
+  delta_text_init(&text, plan->allocator);
+  delta_status_t status = describe(plan, false, &text);
+  if (!status) fputs(text.items, stdout);
+  delta_text_deinit(&text);
+  return status;
+}
+
+delta_status_t delta_plan_problem(const delta_problem_request_t *request, delta_allocator_t allocator) {
+  problem_plan_t plan = {.request = request, .allocator = allocator, .order = {.allocator = allocator}};
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, read_problem(&plan), cleanup);
+  status = search(&plan);
+  const bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
+  if (has_numbers && request->json) status = delta_status_join(status, print_json(&plan));
+  if (!status && !request->json) print_text(&plan);
+  if (!status && request->output) status = write_output(&plan);
+cleanup:
+  delta_schedule_free(plan.schedule);
+  delta_array_deinit(allocator, &plan.items);
+  delta_order_deinit(&plan.order);
+  delta_problem_free(plan.problem);
+  return status;
+}
