@@ -21,7 +21,8 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout, *dump_problem;
+  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
+      *dump_problem;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
@@ -89,11 +90,13 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "NAME",
      .offset = AT(policy),
-     .help = "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-             "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-             "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-             "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same search with one "
-             "of the two."},
+     .help =
+         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
+         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
+         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same "
+         "search with one "
+         "of the two."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     {.section = "MEMORY",
      .name = "--levers",
@@ -109,7 +112,8 @@ static const delta_option_t option_rows[] = {
      .offset = AT(time_limit),
      .minimum = 0,
      .maximum = 1e6,
-     .help = "How long policies that search may take (10). They end earlier when no plan can be faster; with 0 they take their first plan."},
+     .help =
+         "How long policies that search may take (10). They end earlier when no plan can be faster; with 0 they take their first plan."},
     {.section = "MEMORY",
      .name = "--seed",
      .kind = DELTA_OPTION_INTEGER,
@@ -471,7 +475,8 @@ static delta_status_t describe_plan(const delta_plan_settings_t *settings, const
   delta_plan_report_text(summary, model_path, settings->output);
   bool finds = true;
   if (settings->output) DELTA_RETURN_IF_ERROR(finds_model(settings->output, model_path, allocator, &finds));
-  if (!finds) printf("the model is not beside the plan; run it with: deltarun %s --model %s --data SPEC --epochs N\n", settings->output, model_path);
+  if (!finds)
+    printf("the model is not beside the plan; run it with: deltarun %s --model %s --data SPEC --epochs N\n", settings->output, model_path);
   return DELTA_OK;
 }
 

@@ -100,7 +100,8 @@ static const delta_option_t option_rows[] = {
      .argument = "NAME",
      .offset = AT(schedule),
      .choices = schedule_choices,
-     .help = "How the rate changes after the warm-up: constant (the default), linear or cosine towards zero, which would be reached after the last "
+     .help = "How the rate changes after the warm-up: constant (the default), linear or cosine towards zero, which would be reached after "
+             "the last "
              "step, step (a tenth from 1/3 of the steps on, a hundredth from 2/3)."},
     {.section = "TRAINING",
      .name = "--warmup",

@@ -52,15 +52,14 @@ int main(int argc, char **argv) {
     for (int first = 0; first + BATCH <= TRAIN_SAMPLES; first += BATCH) {
       delta_feed_t feeds[] = {{"x", train_x + first * PIXELS, BATCH * PIXELS * sizeof *train_x},
                               {"label", train_y + first, BATCH * sizeof *train_y}};
-      check(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &(delta_batch_t){.rows = BATCH, .feeds = feeds, .feed_count = 2}, 0.02,
-                              &report));
+      check(delta_session_run(session, DELTA_RUN_TRAIN, &(delta_batch_t){.rows = BATCH, .feeds = feeds, .feed_count = 2}, 0.02, &report));
     }
     printf("epoch %d: loss %.4f, arena %.1f MiB\n", epoch + 1, report.loss, (double)report.arena_peak_bytes / (1 << 20));
   }
 
   delta_feed_t feeds[] = {{"x", test_x, sizeof test_x}, {"label", test_y, sizeof test_y}};
-  check(delta_session_run(session, DELTA_PROGRAM_RUN_EVALUATE, &(delta_batch_t){.rows = TEST_SAMPLES, .feeds = feeds, .feed_count = 2}, 0,
-                          &report));
+  check(
+      delta_session_run(session, DELTA_RUN_EVALUATE, &(delta_batch_t){.rows = TEST_SAMPLES, .feeds = feeds, .feed_count = 2}, 0, &report));
   printf("test accuracy %.4f\n", report.correct / report.label_count);
   check(delta_session_export(session, argv[2], 0));
   delta_session_destroy(session);

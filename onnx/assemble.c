@@ -66,9 +66,8 @@ static delta_status_t check_opset(const delta_draft_node_t *node, const char *na
                              "node '%.200s' (%.100s): no opset of its domain '%.100s' is imported (opset_import has none, or version 0)",
                              name, node->op_type, *node->domain ? node->domain : "ai.onnx");
   if (!*node->domain && node->opset < DELTA_OPSET_OLDEST)
-    return delta_status_make(UNSUPPORTED,
-                             "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx does not exist; it begins at %d", name, node->op_type,
-                             node->opset, DELTA_OPSET_OLDEST);
+    return delta_status_make(UNSUPPORTED, "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx does not exist; it begins at %d", name,
+                             node->op_type, node->opset, DELTA_OPSET_OLDEST);
   return DELTA_OK;
 }
 

@@ -58,10 +58,11 @@ static delta_status_t no_loss(const delta_graph_t *graph) {
 static delta_status_t check_own_loss(const delta_tensor_t *tensor, const char *name) {
   char shape[DELTA_SHAPE_TEXT_BYTES];
   if (delta_shape_count(&tensor->shape) == 1) return DELTA_OK;
-  return delta_status_make(INVALID_ARGUMENT,
-                           "loss output:%s: output '%s' has shape %s; a loss is one number: name an output of one element, or give a --loss "
-                           "such as cross_entropy:%s",
-                           name, name, delta_shape_text(&tensor->shape, shape), name);
+  return delta_status_make(
+      INVALID_ARGUMENT,
+      "loss output:%s: output '%s' has shape %s; a loss is one number: name an output of one element, or give a --loss "
+      "such as cross_entropy:%s",
+      name, name, delta_shape_text(&tensor->shape, shape), name);
 }
 
 static delta_status_t find_output(const delta_graph_t *graph, const delta_build_options_t *options, delta_tensor_id_t *out_output,

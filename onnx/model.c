@@ -158,7 +158,8 @@ delta_status_t delta_model_check_output(const delta_model_t *model, const char *
     if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
     delta_status_free(status); // data that cannot be read cannot be written over
     if (is_data) {
-      return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it holds data of the model '%s'; give another path", path, model->path);
+      return delta_status_make(INVALID_ARGUMENT, "cannot write '%s': it holds data of the model '%s'; give another path", path,
+                               model->path);
     }
   }
   return DELTA_OK;

@@ -26,7 +26,7 @@ const char *delta_frozen_reason_text(delta_frozen_reason_t reason);
 // Differentiates the loss (its sum or its mean) by the selected parameters. Those without a gradient become FROZEN and leave the list. What trains and
 // what does not is logged name by name (DEBUG). INVALID_ARGUMENT when nothing is left.
 DELTA_MUST_USE delta_status_t delta_training_differentiate(delta_emit_t *emit, const delta_build_options_t *options,
-                                                           const delta_loss_values_t *loss, bool of_sum, delta_log_sink_t log, delta_trained_list_t *trained,
-                                                           delta_build_facts_t *facts);
+                                                           const delta_loss_values_t *loss, bool of_sum, delta_log_sink_t log,
+                                                           delta_trained_list_t *trained, delta_build_facts_t *facts);
 
 #endif // DELTA_ONNX_TRAINING_SELECT_H_

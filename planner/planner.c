@@ -204,9 +204,8 @@ static delta_status_t start_copies_early(const delta_planner_t *planner, uint64_
 
 // Searches, and keeps what was released when the search has nothing faster.
 static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
-  const delta_search_options_t options = {.liberties = planner->row->liberties,
-                                          .capacity_bytes = capacity_bytes,
-                                          .effort = planner->options.effort};
+  const delta_search_options_t options = {
+      .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .effort = planner->options.effort};
   delta_schedule_t *found = NULL, *released = *inout_schedule;
   DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, &found));
   delta_status_t status = found ? start_copies_early(planner, capacity_bytes, &found) : DELTA_OK;

@@ -8,9 +8,9 @@
 #define DELTA_POLICIES(X)                                                                                             \
   X(NONE, "none", true, "no swap, no recompute: our order and in-place reuse")                                        \
   X(EAGER, "eager", true, "what an eager framework holds: levers off, program order, all gradients until the update") \
-  X(DELTA, "delta", true, "Delta's own search")                                                                      \
-  X(SWAP, "swap", true, "Delta's search without recompute")                                                          \
-  X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                     \
+  X(DELTA, "delta", true, "Delta's own search")                                                                       \
+  X(SWAP, "swap", true, "Delta's search without recompute")                                                           \
+  X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                      \
   X(CHEN, "chen", false, "square-root checkpoints")                                                                   \
   X(CHECKMATE, "checkmate", false, "optimal recompute by integer programming")                                        \
   X(DTR, "dtr", false, "dynamic tensor rematerialization")                                                            \
@@ -110,7 +110,7 @@ typedef struct delta_planner_effort {
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
-  bool listed_order;         // the problem's own order, in place of ours
+  bool listed_order; // the problem's own order, in place of ours
   delta_planner_effort_t effort;
 } delta_planner_options_t;
 

@@ -86,8 +86,7 @@ static delta_status_t check_home(const delta_problem_t *problem, const delta_pro
 }
 
 static delta_status_t check_tensors(const delta_problem_t *problem, tensor_trace_t *traces, uint64_t *inout_sum_bytes) {
-  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT | DELTA_TENSOR_BELOW |
-                               DELTA_TENSOR_PINNED;
+  const uint32_t known_flags = DELTA_TENSOR_STATE | DELTA_TENSOR_INPUT | DELTA_TENSOR_OUTPUT | DELTA_TENSOR_BELOW | DELTA_TENSOR_PINNED;
   for (uint32_t i = 0; i < problem->tensor_count; ++i) {
     const delta_problem_tensor_t *tensor = &problem->tensors[i];
     if (!tensor->name) return delta_status_make(MALFORMED, "tensor %u has no name", i);

@@ -22,9 +22,9 @@ static double vector_value(const delta_plan_state_t *state) {
 }
 
 static double he_deviation(const delta_shape_t *shape) {
-  const int64_t fan_in = shape->rank > 2                      ? delta_shape_count_range(shape, 1, shape->rank)
+  const int64_t fan_in = shape->rank > 2                   ? delta_shape_count_range(shape, 1, shape->rank)
                          : shape->dims[0] < shape->dims[1] ? shape->dims[0]
-                                                              : shape->dims[1];
+                                                           : shape->dims[1];
   return sqrt(2.0 / (double)(fan_in > 0 ? fan_in : 1));
 }
 
@@ -46,6 +46,5 @@ void delta_initial_draw(const delta_plan_state_t *state, uint64_t seed, void *da
   const bool is_drawn = state->shape.rank >= 2 && delta_dtype_is_float(state->dtype);
   const double deviation = is_drawn ? he_deviation(&state->shape) : 0, value = vector_value(state);
   const uint64_t key = delta_random_key(seed, 0, stream_of(state->name));
-  for (size_t i = 0; i < count; ++i)
-    delta_element_store_double(data, state->dtype, i, is_drawn ? deviation * draw_normal(key, i) : value);
+  for (size_t i = 0; i < count; ++i) delta_element_store_double(data, state->dtype, i, is_drawn ? deviation * draw_normal(key, i) : value);
 }

@@ -71,7 +71,8 @@ static void warn_of_folding(const delta_model_t *model, const delta_build_facts_
   }
 }
 
-void delta_plan_notes(const delta_model_t *model, const delta_build_options_t *build, const delta_build_facts_t *facts, delta_log_sink_t log) {
+void delta_plan_notes(const delta_model_t *model, const delta_build_options_t *build, const delta_build_facts_t *facts,
+                      delta_log_sink_t log) {
   note_training(facts, log);
   note_tied(model, log);
   warn_of_folding(model, facts, log);

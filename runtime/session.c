@@ -98,7 +98,8 @@ cleanup:
 }
 
 delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink) {
-  if (!session->options.time_steps) return delta_status_make(INVALID_ARGUMENT, "times were not kept: set time_steps in the session's options");
+  if (!session->options.time_steps)
+    return delta_status_make(INVALID_ARGUMENT, "times were not kept: set time_steps in the session's options");
   return delta_tally_report(&session->tally, sink);
 }
 

@@ -133,10 +133,10 @@ static delta_status_t check_accumulated(delta_session_t *session) {
 // --- running
 
 static const delta_program_kind_t program_kinds[] = {
-    [DELTA_PROGRAM_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
-    [DELTA_PROGRAM_RUN_ACCUMULATE] = DELTA_PROGRAM_ACCUMULATE,
-    [DELTA_PROGRAM_RUN_APPLY] = DELTA_PROGRAM_APPLY,
-    [DELTA_PROGRAM_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
+    [DELTA_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
+    [DELTA_RUN_ACCUMULATE] = DELTA_PROGRAM_ACCUMULATE,
+    [DELTA_RUN_APPLY] = DELTA_PROGRAM_APPLY,
+    [DELTA_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
 };
 
 delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,

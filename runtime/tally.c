@@ -31,7 +31,8 @@ static delta_tally_row_t *find_row(delta_tally_t *tally, const delta_tally_row_t
   return tally->status ? NULL : &tally->rows.items[tally->rows.count - 1];
 }
 
-void delta_tally_add(delta_tally_t *tally, const delta_graph_t *graph, const delta_selection_t *selection, const delta_step_event_t *event) {
+void delta_tally_add(delta_tally_t *tally, const delta_graph_t *graph, const delta_selection_t *selection,
+                     const delta_step_event_t *event) {
   if (tally->status || !event->node) return;
   const size_t index = (size_t)(event->node - graph->nodes.items);
   const delta_tally_row_t wanted = {

@@ -136,7 +136,7 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
     for (int64_t i = 0; i < source.count; ++i) trainer->samples[i] = first + i;
     const delta_batch_t batch = {.rows = source.count, .fill = fill_from_dataset, .self = &source};
     delta_run_report_t report = {.struct_size = sizeof report};
-    DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_PROGRAM_RUN_EVALUATE, &batch, 0, &report));
+    DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_RUN_EVALUATE, &batch, 0, &report));
     // A batch without any label to count has no mean, and adds nothing.
     if (report.label_count > 0) loss_sum += report.loss * report.label_count;
     labels += report.label_count;
@@ -177,15 +177,14 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
   double loss_sum = 0, labels = 0;
   delta_run_report_t report = {.struct_size = sizeof report};
   for (int64_t b = begin; b < end; ++b) {
-    delta_run_program_t program = accumulates ? DELTA_PROGRAM_RUN_ACCUMULATE : DELTA_PROGRAM_RUN_TRAIN;
+    delta_run_program_t program = accumulates ? DELTA_RUN_ACCUMULATE : DELTA_RUN_TRAIN;
     DELTA_RETURN_IF_ERROR(run_batch(trainer, shuffle, b, program, record->learning_rate, &report));
     if (report.label_count > 0) loss_sum += report.loss * report.label_count;
     labels += report.label_count;
     *out_samples += rows_at(trainer, trainer->data, b * options->batch);
     record->stall_seconds += report.stall_seconds;
   }
-  if (accumulates)
-    DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_PROGRAM_RUN_APPLY, NULL, record->learning_rate, &report));
+  if (accumulates) DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_RUN_APPLY, NULL, record->learning_rate, &report));
   record->loss = loss_sum / labels;
   record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;
@@ -219,7 +218,8 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 static delta_status_t train(delta_trainer_t *trainer) {
   const delta_trainer_options_t *options = trainer->options;
   if (options->rate.warmup_steps > trainer->total_steps) {
-    delta_log(options->log, DELTA_LOG_NOTE, "--warmup %lld is longer than the run of %lld steps: the learning rate does not reach its value",
+    delta_log(options->log, DELTA_LOG_NOTE,
+              "--warmup %lld is longer than the run of %lld steps: the learning rate does not reach its value",
               (long long)options->rate.warmup_steps, (long long)trainer->total_steps);
   }
   if (options->on_begin) DELTA_RETURN_IF_ERROR(options->on_begin(options->self, trainer->total_steps));

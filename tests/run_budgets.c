@@ -137,13 +137,13 @@ static delta_status_t read_states(delta_session_t *session, outcome_t *outcome) 
 static delta_status_t train(delta_session_t *session, int64_t batch, outcome_t *outcome) {
   int slot = 0;
   if (batch > 1 && !delta_session_has_fixed_batch(session)) {
-    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_PROGRAM_RUN_TRAIN, batch - 1, 77, &outcome->losses[slot++], outcome));
+    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_TRAIN, batch - 1, 77, &outcome->losses[slot++], outcome));
   }
   for (int step = 0; step < STEPS; ++step) {
-    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_PROGRAM_RUN_TRAIN, batch, (uint64_t)step, &outcome->losses[slot++], outcome));
+    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_TRAIN, batch, (uint64_t)step, &outcome->losses[slot++], outcome));
   }
   const double step_seconds = outcome->step_seconds;
-  DELTA_RETURN_IF_ERROR(run_once(session, DELTA_PROGRAM_RUN_EVALUATE, batch, 99, &outcome->losses[slot++], outcome));
+  DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_EVALUATE, batch, 99, &outcome->losses[slot++], outcome));
   outcome->step_seconds = step_seconds;
   return read_states(session, outcome);
 }

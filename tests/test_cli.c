@@ -471,8 +471,9 @@ Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
 #undef DATA
   workplace_t w;
   open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
-                 "cp -r . ../copy; mv ../copy .");
+  expect_run(&w,
+             "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
+             "cp -r . ../copy; mv ../copy .");
   EXPECT_FAILURES(&w, 1, cases);
   expect_run(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
   delta_test_folder_remove(&w.folder);
@@ -486,10 +487,11 @@ Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
   } cases[] = {
       {"deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4",
        "inputs: x float32 [4, 4]; label int64 [4], classes 0 to 2|wrote a.plan", "--model"},
-      {"mkdir plans; deltaplan model.onnx -o plans/a.plan --loss cross_entropy --batch 4", "deltarun plans/a.plan --model model.onnx", "\n\n"},
+      {"mkdir plans; deltaplan model.onnx -o plans/a.plan --loss cross_entropy --batch 4", "deltarun plans/a.plan --model model.onnx",
+       "\n\n"},
       {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose 2>&1", "'w1' [4, 6] trains|'b2' [3] trains", "does not train"},
-      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose --train 'w*' 2>&1", "'w1' [4, 6] trains|'b2' does not train: does not match --train",
-       "'b2' [3] trains"},
+      {"deltaplan model.onnx --loss cross_entropy --batch 4 --verbose --train 'w*' 2>&1",
+       "'w1' [4, 6] trains|'b2' does not train: does not match --train", "'b2' [3] trains"},
       {"deltaplan bn.onnx --loss cross_entropy --batch 4 2>&1", "arena", "warning"},
       {"deltarun a.plan --data x=x.npy,label=y.npy --steps 3", "training: epoch 1, step 3/3, loss", "step 3/3, loss 0,"},
       {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1 2>/dev/null || echo failed", "failed", "step 0/"},

@@ -51,9 +51,9 @@ ParameterizedTest(size_t *index, executor, unusual_models) {
     options.loss = c->loss;
     options.policy = policies[k];
     delta_test_training_open(&training, c->text, &options);
-    losses[k][0] = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, 4, 0.1).loss;
-    losses[k][1] = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 4, 3, 0.1).loss;
-    losses[k][2] = delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, 4, 0).loss;
+    losses[k][0] = delta_test_run(training.session, DELTA_RUN_TRAIN, 0, 4, 0.1).loss;
+    losses[k][1] = delta_test_run(training.session, DELTA_RUN_TRAIN, 4, 3, 0.1).loss;
+    losses[k][2] = delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, 4, 0).loss;
     delta_test_training_close(&training);
   }
   for (int i = 0; i < 3; ++i) {
@@ -68,7 +68,7 @@ Test(executor, outputs_that_are_inputs_and_parameters) {
   delta_test_training_open(&training, LINEAR "output logits\noutput x\noutput w\n", &options);
   delta_test_batch_t batch;
   delta_test_batch_make(training.session, 0, 2, &batch);
-  delta_test_expect_ok(delta_session_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, &batch.batch, 0, NULL), "evaluate");
+  delta_test_expect_ok(delta_session_run(training.session, DELTA_RUN_EVALUATE, &batch.batch, 0, NULL), "evaluate");
   float x[2][4], w[4][3], parameter[4][3], logits[2][3];
   size_t size_bytes = 0;
   delta_test_expect_ok(delta_session_read_output(training.session, "x", 2, x, sizeof x, &size_bytes), "x");
@@ -100,7 +100,7 @@ Test(executor, ids_are_checked_before_the_step) {
   delta_test_batch_make(training.session, 0, 4, &batch);
   ((int64_t *)delta_test_batch_find(&batch, "ids"))[3] = 5;
   delta_test_values_t before = delta_test_read_states(training.session, NULL);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_MISMATCH,
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_MISMATCH,
                            "ids|element 3 is 5|4");
   delta_test_values_t after = delta_test_read_states(training.session, NULL);
   cr_expect_eq(delta_test_distance(&before, &after), 0);

@@ -67,9 +67,9 @@ static delta_plan_options_t options_of(const memory_case_t *c) {
 static const char *text_of(const memory_case_t *c) { return c->has_batchnorm ? delta_test_batchnorm : delta_test_mlp; }
 
 static void run_all(delta_session_t *session, const memory_case_t *c, delta_run_report_t *report) {
-  delta_test_run(session, c->accumulate > 1 ? DELTA_PROGRAM_RUN_ACCUMULATE : DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, 0.1);
-  if (c->accumulate > 1) delta_test_expect_ok(delta_session_run(session, DELTA_PROGRAM_RUN_APPLY, NULL, 0.1, report), "apply");
-  *report = delta_test_run(session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0);
+  delta_test_run(session, c->accumulate > 1 ? DELTA_RUN_ACCUMULATE : DELTA_RUN_TRAIN, 0, BATCH, 0.1);
+  if (c->accumulate > 1) delta_test_expect_ok(delta_session_run(session, DELTA_RUN_APPLY, NULL, 0.1, report), "apply");
+  *report = delta_test_run(session, DELTA_RUN_EVALUATE, 0, BATCH, 0);
 }
 
 ParameterizedTestParameters(memory, planned_is_committed) {
@@ -191,13 +191,13 @@ Test(memory, budget_of_a_session) {
   cr_expect_null(training.session);
   options.budget = least;
   delta_test_expect_ok(delta_session_create(&options, delta_allocator_system(), &training.session), "session");
-  delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH / 2, 0.1);
+  delta_test_run(training.session, DELTA_RUN_TRAIN, 0, BATCH / 2, 0.1);
   delta_test_batch_t batch;
   delta_test_batch_make(training.session, 0, 64 * BATCH, &batch);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_DOES_NOT_FIT,
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_DOES_NOT_FIT,
                            "budget|1024 rows");
   delta_test_batch_free(&batch);
-  delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, 0.1);
+  delta_test_run(training.session, DELTA_RUN_TRAIN, 0, BATCH, 0.1);
   delta_test_training_close(&training);
 }
 

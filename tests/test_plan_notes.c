@@ -24,9 +24,11 @@ typedef struct notes_case {
 
 ParameterizedTestParameters(plan_notes, of_exports) {
   static notes_case_t cases[] = {
-      {"models-odd/eval_folded.onnx", "as-exported", "WARNING|onnx::Conv_146|do_constant_folding=False|tied|20 tensors train", "optimize=False"},
+      {"models-odd/eval_folded.onnx", "as-exported", "WARNING|onnx::Conv_146|do_constant_folding=False|tied|20 tensors train",
+       "optimize=False"},
       {"models-odd/new_exporter_default.onnx", "as-exported", "WARNING|15 Conv nodes|optimize=False|17 tensors train", "tied"},
-      {"models-odd/new_exporter_unoptimized.onnx", "as-exported", "WARNING|15 BatchNormalization|--batchnorm train|47 tensors train", "tied"},
+      {"models-odd/new_exporter_unoptimized.onnx", "as-exported", "WARNING|15 BatchNormalization|--batchnorm train|47 tensors train",
+       "tied"},
       {"models-odd/new_exporter_unoptimized.onnx", "freeze", "47 tensors train", "WARNING"},
       {"models-odd/new_exporter_unoptimized.onnx", "train", "47 tensors train", "WARNING"},
       {"models/cnn/model.onnx", "as-exported", "10 tensors train|4 initializers do not train: running statistic", "WARNING"},

@@ -13,7 +13,7 @@ static const double rate = 0.125;
 // The first gradients, from one step of sgd: (before - after) / rate.
 static delta_test_values_t gradients_by_sgd(delta_session_t *session, int64_t first, int64_t rows) {
   delta_test_values_t before = delta_test_read_states(session, "parameter");
-  delta_test_run(session, DELTA_PROGRAM_RUN_TRAIN, first, rows, rate);
+  delta_test_run(session, DELTA_RUN_TRAIN, first, rows, rate);
   delta_test_values_t after = delta_test_read_states(session, "parameter");
   for (size_t i = 0; i < before.count; ++i) before.items[i] = (before.items[i] - after.items[i]) / rate;
   free(after.items);
@@ -36,7 +36,7 @@ Test(session, gradients_are_those_of_the_loss) {
   for (int side = 0; side < 2; ++side) {
     for (int i = 0; i < 24; ++i) moved[i] = weights[i] + (float)((side ? step : -step) * (i % 3 - 1));
     delta_test_expect_ok(delta_session_write(training.session, "w1", moved, sizeof moved), "w1");
-    losses[side] = delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0).loss;
+    losses[side] = delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, BATCH, 0).loss;
   }
   for (int i = 0; i < 24; ++i) slope += gradients.items[i] * (i % 3 - 1); // w1 is the first state
   cr_expect_float_eq((losses[1] - losses[0]) / (2 * step), slope, 1e-3);
@@ -95,15 +95,15 @@ ParameterizedTest(accumulation_case_t *c, session, accumulate_and_apply_equal_th
   options.accumulate = 3;
   delta_test_training_open(&apart, delta_test_mlp, &options);
   for (int update = 0; update < UPDATES; ++update) {
-    delta_run_report_t whole = run_ignoring(full.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, c->ignores);
+    delta_run_report_t whole = run_ignoring(full.session, DELTA_RUN_TRAIN, 0, BATCH, c->ignores);
     double sum = 0, count = 0;
     for (int64_t first = 0; first < BATCH; first += MICRO) {
-      delta_run_report_t part = run_ignoring(apart.session, DELTA_PROGRAM_RUN_ACCUMULATE, first, MICRO, c->ignores);
+      delta_run_report_t part = run_ignoring(apart.session, DELTA_RUN_ACCUMULATE, first, MICRO, c->ignores);
       if (part.label_count > 0) sum += part.loss * part.label_count;
       count += part.label_count;
     }
     delta_run_report_t applied = {.struct_size = sizeof applied};
-    delta_test_expect_ok(delta_session_run(apart.session, DELTA_PROGRAM_RUN_APPLY, NULL, rate, &applied), "apply");
+    delta_test_expect_ok(delta_session_run(apart.session, DELTA_RUN_APPLY, NULL, rate, &applied), "apply");
     cr_expect_float_eq(sum / count, whole.loss, 1e-5, "%s: loss %g and %g", c->name, sum / count, whole.loss);
     cr_expect_float_eq(applied.loss, whole.loss, 1e-5, "%s: loss of the update", c->name);
     cr_expect_float_eq(applied.gradient_norm, whole.gradient_norm, 1e-5, "%s: norm", c->name);
@@ -124,10 +124,10 @@ Test(session, an_update_needs_labels) {
   options.accumulate = 2;
   delta_test_training_open(&training, delta_test_mlp, &options);
   delta_run_report_t report = {.struct_size = sizeof report};
-  delta_test_run(training.session, DELTA_PROGRAM_RUN_ACCUMULATE, 0, BATCH, rate);
-  delta_test_expect_ok(delta_session_run(training.session, DELTA_PROGRAM_RUN_APPLY, NULL, rate, &report), "apply");
+  delta_test_run(training.session, DELTA_RUN_ACCUMULATE, 0, BATCH, rate);
+  delta_test_expect_ok(delta_session_run(training.session, DELTA_RUN_APPLY, NULL, rate, &report), "apply");
   delta_test_values_t before = delta_test_read_states(training.session, NULL);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_APPLY, NULL, rate, &report), DELTA_STATUS_NOT_A_NUMBER,
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_APPLY, NULL, rate, &report), DELTA_STATUS_NOT_A_NUMBER,
                            "no label|mean|no state was changed");
   delta_test_values_t after = delta_test_read_states(training.session, NULL);
   cr_expect_eq(delta_test_distance(&before, &after), 0);
@@ -150,7 +150,7 @@ Test(session, clipping_scales_all_gradients_to_the_norm) {
   for (size_t i = 0; i < gradients.count; ++i) squares += gradients.items[i] * gradients.items[i];
   double norm = sqrt(squares);
   cr_assert_gt(norm, 2 * clip);
-  delta_run_report_t report = delta_test_run(clipped.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, rate);
+  delta_run_report_t report = delta_test_run(clipped.session, DELTA_RUN_TRAIN, 0, BATCH, rate);
   cr_expect_float_eq(report.gradient_norm, norm, 1e-5);
   delta_test_values_t after = delta_test_read_states(clipped.session, "parameter");
   for (size_t i = 0; i < before.count; ++i) before.items[i] -= rate * gradients.items[i] * clip / (norm + 1e-6);
@@ -187,8 +187,8 @@ ParameterizedTest(model_case_t *c, session, partial_batch_equals_a_plan_of_its_s
   options.batch = PARTIAL;
   delta_test_training_open(&small, text, &options);
   for (int step = 0; step < 2; ++step) {
-    double a = delta_test_run(large.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, PARTIAL, rate).loss;
-    double b = delta_test_run(small.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, PARTIAL, rate).loss;
+    double a = delta_test_run(large.session, DELTA_RUN_TRAIN, 100 * step, PARTIAL, rate).loss;
+    double b = delta_test_run(small.session, DELTA_RUN_TRAIN, 100 * step, PARTIAL, rate).loss;
     cr_expect_float_eq(a, b, 1e-6, "%s: losses %g and %g", c->name, a, b);
   }
   delta_test_values_t a = delta_test_read_states(large.session, NULL), b = delta_test_read_states(small.session, NULL);
@@ -207,11 +207,11 @@ Test(session, switching_programs_moves_no_state) {
   delta_test_training_open(&alone, delta_test_batchnorm, &options);
   delta_test_training_open(&switching, delta_test_batchnorm, &options);
   for (int step = 0; step < 3; ++step) {
-    delta_test_run(alone.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, BATCH, rate);
-    delta_test_run(switching.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, BATCH, rate);
+    delta_test_run(alone.session, DELTA_RUN_TRAIN, 100 * step, BATCH, rate);
+    delta_test_run(switching.session, DELTA_RUN_TRAIN, 100 * step, BATCH, rate);
     delta_test_values_t before = delta_test_read_states(switching.session, NULL);
-    delta_test_run(switching.session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0);
-    delta_test_run(switching.session, DELTA_PROGRAM_RUN_EVALUATE, 0, 3, 0);
+    delta_test_run(switching.session, DELTA_RUN_EVALUATE, 0, BATCH, 0);
+    delta_test_run(switching.session, DELTA_RUN_EVALUATE, 0, 3, 0);
     delta_test_values_t after = delta_test_read_states(switching.session, NULL);
     cr_expect_eq(delta_test_distance(&before, &after), 0, "an evaluation changed states");
     free(before.items);
@@ -233,9 +233,9 @@ Test(session, evaluation_uses_running_statistics) {
   delta_plan_options_t options = delta_test_plan_options(4);
   delta_test_training_open(&training, delta_test_batchnorm, &options);
   double sum = 0;
-  for (int64_t i = 0; i < 4; ++i) sum += delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, i, 1, 0).loss;
-  double together = delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, 4, 0).loss;
-  double trained = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, 4, 0).loss;
+  for (int64_t i = 0; i < 4; ++i) sum += delta_test_run(training.session, DELTA_RUN_EVALUATE, i, 1, 0).loss;
+  double together = delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, 4, 0).loss;
+  double trained = delta_test_run(training.session, DELTA_RUN_TRAIN, 0, 4, 0).loss;
   cr_expect_float_eq(sum / 4, together, 1e-6);
   cr_expect_gt(fabs(together - trained), 1e-3, "the training step does not use batch statistics");
   delta_test_training_close(&training);
@@ -250,7 +250,7 @@ Test(session, evaluation_counts_correct_labels) {
   int64_t *labels = delta_test_batch_find(&batch, "label");
   labels[2] = labels[7] = -100;
   delta_run_report_t report = {.struct_size = sizeof report};
-  delta_test_expect_ok(delta_session_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, &batch.batch, 0, &report), "evaluate");
+  delta_test_expect_ok(delta_session_run(training.session, DELTA_RUN_EVALUATE, &batch.batch, 0, &report), "evaluate");
   float logits[BATCH][3];
   size_t size_bytes = 0;
   delta_test_expect_ok(delta_session_read_output(training.session, "logits", BATCH, logits, sizeof logits, &size_bytes), "logits");
@@ -330,7 +330,7 @@ ParameterizedTest(model_case_t *c, session, dropout_draws_one_mask_in_a_step) {
   double losses[4];
   for (int step = 0; step < 4; ++step) {
     delta_test_values_t before = delta_test_read_state(training.session, "w");
-    losses[step] = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, 8, rate).loss;
+    losses[step] = delta_test_run(training.session, DELTA_RUN_TRAIN, 0, 8, rate).loss;
     delta_test_values_t after = delta_test_read_state(training.session, "w");
     double product = 0;
     for (size_t i = 0; i < before.count; ++i) product += before.items[i] * (before.items[i] - after.items[i]) / rate;
@@ -340,8 +340,8 @@ ParameterizedTest(model_case_t *c, session, dropout_draws_one_mask_in_a_step) {
     free(after.items);
   }
   cr_expect_neq(losses[1], losses[2], "two steps draw the same mask");
-  double evaluated = delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, 8, 0).loss;
-  cr_expect_eq(evaluated, delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, 8, 0).loss, "evaluation draws masks");
+  double evaluated = delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, 8, 0).loss;
+  cr_expect_eq(evaluated, delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, 8, 0).loss, "evaluation draws masks");
   delta_test_training_close(&training);
 }
 
@@ -354,7 +354,7 @@ static delta_test_values_t train_some(const char *text, const char *policy, int 
   options.threads = threads;
   options.momentum = 0.9;
   delta_test_training_open(&training, text, &options);
-  for (int step = 0; step < 3; ++step) *out_loss = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, BATCH, rate).loss;
+  for (int step = 0; step < 3; ++step) *out_loss = delta_test_run(training.session, DELTA_RUN_TRAIN, 100 * step, BATCH, rate).loss;
   delta_test_values_t states = delta_test_read_states(training.session, "parameter");
   delta_test_training_close(&training);
   return states;
@@ -407,19 +407,19 @@ ParameterizedTest(export_case_t *c, session, exported_model_evaluates_alike) {
   delta_test_training_t first, second = {0};
   delta_plan_options_t options = delta_test_plan_options(BATCH);
   delta_test_training_open(&first, delta_test_batchnorm, &options);
-  for (int step = 0; step < 3; ++step) delta_test_run(first.session, DELTA_PROGRAM_RUN_TRAIN, 100 * step, BATCH, rate);
-  delta_run_report_t trained = delta_test_run(first.session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0);
+  for (int step = 0; step < 3; ++step) delta_test_run(first.session, DELTA_RUN_TRAIN, 100 * step, BATCH, rate);
+  delta_run_report_t trained = delta_test_run(first.session, DELTA_RUN_EVALUATE, 0, BATCH, 0);
   delta_test_folder_make(&second.folder);
   delta_test_folder_path(&second.folder, "model.onnx", second.model_path);
   delta_test_expect_ok(delta_session_export(first.session, second.model_path, c->for_training), "export");
   delta_test_expect_ok(delta_test_training_plan(&second, &options, delta_allocator_system()), "plan");
   delta_test_expect_ok(delta_test_training_start(&second, delta_allocator_system()), "session");
-  delta_run_report_t read = delta_test_run(second.session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0);
+  delta_run_report_t read = delta_test_run(second.session, DELTA_RUN_EVALUATE, 0, BATCH, 0);
   cr_expect_float_eq(read.loss, trained.loss, 1e-6, "%s: %g and %g", c->name, read.loss, trained.loss);
   cr_expect_eq(read.correct, trained.correct);
   // In the form it was given the model trains on just as it would have.
-  double a = delta_test_run(first.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, 0).loss;
-  double b = delta_test_run(second.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, 0).loss;
+  double a = delta_test_run(first.session, DELTA_RUN_TRAIN, 0, BATCH, 0).loss;
+  double b = delta_test_run(second.session, DELTA_RUN_TRAIN, 0, BATCH, 0).loss;
   cr_expect_eq(fabs(a - b) < 1e-6, c->for_training, "%s: %g and %g", c->name, a, b);
   delta_test_training_close(&first);
   delta_test_training_close(&second);

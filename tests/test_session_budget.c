@@ -52,20 +52,20 @@ typedef struct trained {
 
 static void take(delta_test_training_t *training, trained_t *trained, int slot, delta_run_program_t program, int64_t rows) {
   const delta_run_report_t report = delta_test_run(training->session, program, 100 * slot, rows, rate);
-  trained->losses[slot] = program == DELTA_PROGRAM_RUN_APPLY ? 0 : report.loss;
+  trained->losses[slot] = program == DELTA_RUN_APPLY ? 0 : report.loss;
   if (report.arena_peak_bytes > trained->most_committed_bytes) trained->most_committed_bytes = report.arena_peak_bytes;
   trained->host_bytes = report.host_bytes;
 }
 
 static trained_t train(delta_test_training_t *training, bool accumulates) {
   trained_t trained = {0};
-  const delta_run_program_t step = accumulates ? DELTA_PROGRAM_RUN_ACCUMULATE : DELTA_PROGRAM_RUN_TRAIN;
+  const delta_run_program_t step = accumulates ? DELTA_RUN_ACCUMULATE : DELTA_RUN_TRAIN;
   take(training, &trained, 0, step, BATCH);
   take(training, &trained, 1, step, BATCH - 7);
-  if (accumulates) take(training, &trained, 2, DELTA_PROGRAM_RUN_APPLY, 0);
+  if (accumulates) take(training, &trained, 2, DELTA_RUN_APPLY, 0);
   take(training, &trained, 3, step, BATCH);
-  if (accumulates) take(training, &trained, 4, DELTA_PROGRAM_RUN_APPLY, 0);
-  take(training, &trained, 5, DELTA_PROGRAM_RUN_EVALUATE, BATCH);
+  if (accumulates) take(training, &trained, 4, DELTA_RUN_APPLY, 0);
+  take(training, &trained, 5, DELTA_RUN_EVALUATE, BATCH);
   trained.states = delta_test_read_states(training->session, NULL);
   return trained;
 }
@@ -127,7 +127,7 @@ static void export_trained(const char *budget, char **out_file, size_t *out_size
   delta_test_training_t training;
   const delta_plan_options_t options = plan_options(budget, 1);
   delta_test_training_open(&training, wide_mlp, &options);
-  for (int step = 0; step < 3; ++step) delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 10 * step, BATCH, rate);
+  for (int step = 0; step < 3; ++step) delta_test_run(training.session, DELTA_RUN_TRAIN, 10 * step, BATCH, rate);
   char path[DELTA_TEST_PATH_BYTES];
   delta_test_folder_path(&training.folder, "trained.onnx", path);
   delta_test_expect_ok(delta_session_export(training.session, path, 0), "export");
@@ -154,8 +154,8 @@ Test(session_budget, a_bad_value_below_is_found) {
   delta_test_expect_ok(delta_session_write(training.session, "w3", weights, sizeof weights), "w3");
   delta_test_batch_t batch;
   delta_test_batch_make(training.session, 0, BATCH, &batch);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, rate, NULL),
-                           DELTA_STATUS_NOT_A_NUMBER, "state|w3");
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, rate, NULL), DELTA_STATUS_NOT_A_NUMBER,
+                           "state|w3");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }

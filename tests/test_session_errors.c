@@ -53,12 +53,12 @@ ParameterizedTest(bad_value_case_t *c, session_errors, loss_that_is_not_finite) 
   delta_test_batch_make(training.session, 0, BATCH, &batch);
   spoil(training.session, &batch, c->input);
   delta_test_values_t before = delta_test_read_states(training.session, NULL);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_NOT_A_NUMBER,
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_NOT_A_NUMBER,
                            c->words);
   delta_test_values_t after = delta_test_read_states(training.session, NULL);
   cr_expect_eq(memcmp(before.items, after.items, before.count * sizeof *before.items), 0, "%s: states changed", c->name);
   delta_test_reset_states(training.session);
-  cr_expect(isfinite(delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, 0, BATCH, 0.1).loss), "%s: no training after it", c->name);
+  cr_expect(isfinite(delta_test_run(training.session, DELTA_RUN_TRAIN, 0, BATCH, 0.1).loss), "%s: no training after it", c->name);
   free(before.items);
   free(after.items);
   delta_test_batch_free(&batch);
@@ -75,7 +75,7 @@ Test(session_errors, what_is_said_of_states_is_true) {
   float scale[3] = {3e38f, 3e38f, 3e38f};
   delta_test_expect_ok(delta_session_write(training.session, "bn.scale", scale, sizeof scale), "bn.scale");
   delta_test_values_t before = delta_test_read_states(training.session, NULL);
-  delta_status_t status = delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL);
+  delta_status_t status = delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL);
   delta_test_values_t after = delta_test_read_states(training.session, NULL);
   bool unchanged = memcmp(before.items, after.items, before.count * sizeof *before.items) == 0;
   cr_expect_eq(strstr(delta_status_message(status), "no state was changed") != NULL, unchanged, "%s", delta_status_message(status));
@@ -96,7 +96,7 @@ Test(session_errors, large_rate_stops_the_next_step) {
   int steps = 0;
   delta_test_batch_t batch;
   delta_test_batch_make(training.session, 0, BATCH, &batch);
-  for (; steps < 100 && !status; ++steps) status = delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 1e10, NULL);
+  for (; steps < 100 && !status; ++steps) status = delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 1e10, NULL);
   cr_expect_lt(steps, 10);
   delta_test_expect_status(status, DELTA_STATUS_NOT_A_NUMBER, "not a finite number|--lr");
   delta_test_batch_free(&batch);
@@ -135,13 +135,13 @@ Test(session_errors, micro_batch_without_labels_is_fine) {
   delta_test_batch_make(training.session, 0, BATCH, &batch);
   spoil(training.session, &batch, 'l');
   delta_run_report_t report = {.struct_size = sizeof report};
-  delta_test_expect_ok(delta_session_run(training.session, DELTA_PROGRAM_RUN_ACCUMULATE, &batch.batch, 0.1, &report), "accumulate");
+  delta_test_expect_ok(delta_session_run(training.session, DELTA_RUN_ACCUMULATE, &batch.batch, 0.1, &report), "accumulate");
   cr_expect_eq(report.label_count, 0);
   delta_test_values_t sums = delta_test_read_states(training.session, "accumulator");
   for (size_t i = 0; i < sums.count; ++i) cr_expect_eq(sums.items[i], 0);
   free(sums.items);
-  delta_test_expect_status(delta_session_run(training.session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL),
-                           DELTA_STATUS_INVALID_ARGUMENT, "accumulates|2 micro-batches|ACCUMULATE|APPLY|--accumulate");
+  delta_test_expect_status(delta_session_run(training.session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
+                           "accumulates|2 micro-batches|ACCUMULATE|APPLY|--accumulate");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }
@@ -161,12 +161,12 @@ Test(session_errors, wrong_calls) {
   delta_test_batch_make(session, 0, BATCH, &batch);
   delta_batch_t wrong = batch.batch;
   wrong.rows = 0;
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, NULL, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, NULL, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "0 rows");
   static const double bad_rates[] = {-0.1, INFINITY, NAN};
   for (size_t i = 0; i < sizeof bad_rates / sizeof *bad_rates; ++i) {
-    delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, bad_rates[i], NULL),
-                             DELTA_STATUS_INVALID_ARGUMENT, "learning rate|finite");
+    delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &batch.batch, bad_rates[i], NULL), DELTA_STATUS_INVALID_ARGUMENT,
+                             "learning rate|finite");
   }
   delta_output_info_t output;
   cr_expect_eq(delta_session_output_count(session), 1);
@@ -176,24 +176,21 @@ Test(session_errors, wrong_calls) {
   cr_expect_str_eq(output.dtype, "float32");
   delta_test_expect_status(delta_session_output(session, 1, &output), DELTA_STATUS_INVALID_ARGUMENT, "output number 1|has 1");
   wrong.rows = BATCH - 1;
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
-                           "x|96|80");
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "x|96|80");
   wrong = batch.batch;
   wrong.feed_count = 1;
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
                            "input|not among the feeds");
   delta_test_expect_status(delta_session_run(session, (delta_run_program_t)17, &batch.batch, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
                            "program 17");
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_APPLY, NULL, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
-                           "--accumulate");
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, NAN, NULL), DELTA_STATUS_INVALID_ARGUMENT,
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_APPLY, NULL, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT, "--accumulate");
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &batch.batch, NAN, NULL), DELTA_STATUS_INVALID_ARGUMENT,
                            "learning rate");
   ((int64_t *)delta_test_batch_find(&batch, "label"))[3] = 3;
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_MISMATCH,
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &batch.batch, 0.1, NULL), DELTA_STATUS_MISMATCH,
                            "label|element 3 is 3|0 to 2");
   wrong = (delta_batch_t){.rows = BATCH, .fill = refuse_fill};
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_IO,
-                           "the reader's own message");
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_IO, "the reader's own message");
   delta_test_batch_free(&batch);
   delta_test_training_close(&training);
 }
@@ -209,7 +206,7 @@ Test(session_errors, wrong_reports_and_states) {
   size_t size_bytes = 0;
   delta_input_info_t input;
   delta_state_info_t state;
-  delta_test_expect_status(delta_session_run(session, DELTA_PROGRAM_RUN_TRAIN, &batch.batch, 0.1, &report), DELTA_STATUS_INVALID_ARGUMENT,
+  delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &batch.batch, 0.1, &report), DELTA_STATUS_INVALID_ARGUMENT,
                            "struct_size");
   delta_test_expect_status(delta_session_read(session, "nobody", values, 4), DELTA_STATUS_NOT_FOUND, "nobody");
   delta_test_expect_status(delta_session_read(session, "b1", values, 4), DELTA_STATUS_INVALID_ARGUMENT, "b1|24|4");
@@ -218,7 +215,7 @@ Test(session_errors, wrong_reports_and_states) {
   delta_test_expect_status(delta_session_state(session, 99, &state), DELTA_STATUS_INVALID_ARGUMENT, "99");
   delta_test_expect_status(delta_session_read_output(session, "logits", BATCH, NULL, 0, &size_bytes), DELTA_STATUS_INVALID_ARGUMENT,
                            "evaluation");
-  delta_test_run(session, DELTA_PROGRAM_RUN_EVALUATE, 0, BATCH, 0);
+  delta_test_run(session, DELTA_RUN_EVALUATE, 0, BATCH, 0);
   delta_test_expect_status(delta_session_read_output(session, "nobody", BATCH, NULL, 0, &size_bytes), DELTA_STATUS_NOT_FOUND, "nobody");
   delta_test_expect_status(delta_session_read_output(session, "logits", BATCH, values, sizeof values, &size_bytes),
                            DELTA_STATUS_INVALID_ARGUMENT, "logits|72|32");

@@ -9,17 +9,17 @@
 static delta_status_t plan_and_run(delta_test_training_t *training, const delta_plan_options_t *options, delta_allocator_t allocator) {
   delta_test_batch_t batch = {0};
   delta_run_report_t report = {.struct_size = sizeof report};
-  delta_run_program_t program = options->accumulate > 1 ? DELTA_PROGRAM_RUN_ACCUMULATE : DELTA_PROGRAM_RUN_TRAIN;
+  delta_run_program_t program = options->accumulate > 1 ? DELTA_RUN_ACCUMULATE : DELTA_RUN_TRAIN;
   delta_status_t status = delta_test_training_plan(training, options, allocator);
   if (!status) status = delta_test_training_start(training, allocator);
   if (status) return status;
   delta_test_batch_make(training->session, 0, 4, &batch);
   status = delta_session_run(training->session, program, &batch.batch, 0.1, &report);
-  if (!status && options->accumulate > 1) status = delta_session_run(training->session, DELTA_PROGRAM_RUN_APPLY, NULL, 0.1, &report);
+  if (!status && options->accumulate > 1) status = delta_session_run(training->session, DELTA_RUN_APPLY, NULL, 0.1, &report);
   delta_test_batch_free(&batch);
   // A batch size that the plan does not have is planned now.
   delta_test_batch_make(training->session, 0, 3, &batch);
-  if (!status) status = delta_session_run(training->session, DELTA_PROGRAM_RUN_EVALUATE, &batch.batch, 0, &report);
+  if (!status) status = delta_session_run(training->session, DELTA_RUN_EVALUATE, &batch.batch, 0, &report);
   delta_test_batch_free(&batch);
   return status;
 }

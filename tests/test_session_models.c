@@ -96,7 +96,7 @@ static void expect_export(delta_test_training_t *trained, const delta_plan_optio
   delta_test_expect_ok(delta_session_export(trained->session, again.model_path, for_training), name);
   delta_test_expect_ok(delta_test_training_plan(&again, options, delta_allocator_system()), name);
   delta_test_expect_ok(delta_test_training_start(&again, delta_allocator_system()), name);
-  double found = delta_test_run(again.session, DELTA_PROGRAM_RUN_EVALUATE, 0, options->batch, 0).loss;
+  double found = delta_test_run(again.session, DELTA_RUN_EVALUATE, 0, options->batch, 0).loss;
   cr_expect_float_eq(found, loss, 1e-5 * fmax(1, fabs(loss)), "%s, for training %d: %.9g and %.9g", name, for_training, found, loss);
   delta_test_training_close(&again);
 }
@@ -116,11 +116,10 @@ ParameterizedTest(model_case_t *c, session_models, every_model_is_trained_and_ex
   delta_test_expect_ok(delta_test_training_start(&training, delta_test_allocator_interface(&counting)), c->name);
   const size_t calls = counting.call_count;
   delta_run_report_t report = {.struct_size = sizeof report};
-  for (int step = 0; step < 2; ++step)
-    report = delta_test_run(training.session, DELTA_PROGRAM_RUN_TRAIN, step * facts.batch, facts.batch, 1e-3);
+  for (int step = 0; step < 2; ++step) report = delta_test_run(training.session, DELTA_RUN_TRAIN, step * facts.batch, facts.batch, 1e-3);
   cr_expect_eq(report.arena_peak_bytes, training.plan->totals.arena_bytes, "%s: planned %llu, committed %llu", c->name,
                (unsigned long long)training.plan->totals.arena_bytes, (unsigned long long)report.arena_peak_bytes);
-  const double loss = delta_test_run(training.session, DELTA_PROGRAM_RUN_EVALUATE, 0, facts.batch, 0).loss;
+  const double loss = delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, facts.batch, 0).loss;
   cr_expect(isfinite(loss));
   cr_expect_eq(counting.call_count, calls, "%s: %zu allocations in three programs", c->name, counting.call_count - calls);
   expect_export(&training, &options, 0, loss, c->name);

@@ -129,7 +129,7 @@ Test(trainer, epoch_ends_with_the_partial_batch) {
   cr_expect_eq(trained.total_steps, 6);
   static const int firsts[] = {0, 4, 8}, rows[] = {4, 4, 2};
   for (size_t i = 0; i < 6; ++i) {
-    double loss = step_by_hand(&by_hand, DELTA_PROGRAM_RUN_TRAIN, firsts[i % 3], rows[i % 3], 0.25);
+    double loss = step_by_hand(&by_hand, DELTA_RUN_TRAIN, firsts[i % 3], rows[i % 3], 0.25);
     cr_expect_eq(trained.steps[i].loss, loss, "step %zu: %g and %g", i, trained.steps[i].loss, loss);
     cr_expect_eq(trained.steps[i].step, (int64_t)i + 1);
     cr_expect_eq(trained.steps[i].epoch, (int64_t)i / 3 + 1);
@@ -197,9 +197,9 @@ Test(trainer, an_epoch_ends_an_update) {
   options.accumulate = 3;
   cr_expect_eq(run_trainer(&options).steps, 2); // three micro-batches and two
   for (int first = 0; first < SAMPLES; first += 2) {
-    step_by_hand(&by_hand, DELTA_PROGRAM_RUN_ACCUMULATE, first, 2, 0.25);
+    step_by_hand(&by_hand, DELTA_RUN_ACCUMULATE, first, 2, 0.25);
     if (first == 4 || first == 8)
-      delta_test_expect_ok(delta_session_run(by_hand.training.session, DELTA_PROGRAM_RUN_APPLY, NULL, 0.25, NULL), "apply");
+      delta_test_expect_ok(delta_session_run(by_hand.training.session, DELTA_RUN_APPLY, NULL, 0.25, NULL), "apply");
   }
   delta_test_values_t a = delta_test_read_states(trained.training.session, NULL),
                       b = delta_test_read_states(by_hand.training.session, NULL);
@@ -279,7 +279,7 @@ ParameterizedTest(rate_case_t *c, trainer, schedules_reach_the_update) {
   for (int i = 0; i < 5; ++i) {
     cr_expect_float_eq(trained.steps[i].learning_rate, c->rates[i], 1e-9, "%s: step %d: %g", c->name, i + 1,
                        trained.steps[i].learning_rate);
-    step_by_hand(&by_hand, DELTA_PROGRAM_RUN_TRAIN, 0, SAMPLES, c->rates[i]);
+    step_by_hand(&by_hand, DELTA_RUN_TRAIN, 0, SAMPLES, c->rates[i]);
   }
   delta_test_values_t a = delta_test_read_states(trained.training.session, NULL),
                       b = delta_test_read_states(by_hand.training.session, NULL);
@@ -303,7 +303,7 @@ Test(trainer, evaluation_after_each_epoch_is_over_all_samples) {
   cr_expect_eq(f.evaluations[1].step, 6);
   cr_expect_eq(f.evaluations[1].epoch, 2);
   cr_expect_eq(result.last_evaluation.samples, SAMPLES);
-  double whole = step_by_hand(&f, DELTA_PROGRAM_RUN_EVALUATE, 0, SAMPLES, 0);
+  double whole = step_by_hand(&f, DELTA_RUN_EVALUATE, 0, SAMPLES, 0);
   cr_expect_float_eq(result.last_evaluation.loss, whole, 1e-6);
   cr_expect(result.last_evaluation.has_accuracy && result.last_evaluation.accuracy >= 0 && result.last_evaluation.accuracy <= 1);
   options.data = NULL;

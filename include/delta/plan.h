@@ -53,9 +53,10 @@ typedef struct delta_plan_options {
   // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
   const char *profile;
   const char *save_profile; // a file that receives what was measured or read; NULL for none
-  const char *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
+  const char
+      *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
-  const char *init;         // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
+  const char *init;        // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
@@ -100,8 +101,8 @@ struct delta_plan_summary {
   int64_t batch;
   int64_t trainable_parameters;
   uint32_t trainable_tensors;
-  double learning_rate; // the rate a run begins with unless it is told another
-  int64_t accumulate;   // micro-batches per update
+  double learning_rate;  // the rate a run begins with unless it is told another
+  int64_t accumulate;    // micro-batches per update
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;

@@ -19,10 +19,10 @@ typedef struct delta_session delta_session_t;
 
 // What one run executes.
 typedef enum delta_run_program {
-  DELTA_PROGRAM_RUN_TRAIN,      // forward, backward, update; not of a plan that accumulates
-  DELTA_PROGRAM_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
-  DELTA_PROGRAM_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
-  DELTA_PROGRAM_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
+  DELTA_RUN_TRAIN,      // forward, backward, update; not of a plan that accumulates
+  DELTA_RUN_ACCUMULATE, // forward, backward, add to the gradient sums
+  DELTA_RUN_APPLY,      // update from the sums, by the true count of labels, and clear them
+  DELTA_RUN_EVALUATE,   // forward for inference; loss and accuracy when a label is fed
 } delta_run_program_t;
 
 typedef struct delta_session_options {

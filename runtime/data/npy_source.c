@@ -88,8 +88,8 @@ static delta_status_t open_file(const delta_data_request_t *request, const char 
   }
   const char *rest = strstr(file, ".npy:");
   if (rest) {
-    return delta_status_make(INVALID_ARGUMENT, "'%s': unknown option '%s' behind the file; known are scale=S, mean=A/B/C and std=A/B/C", file,
-                             rest + strlen(".npy:"));
+    return delta_status_make(INVALID_ARGUMENT, "'%s': unknown option '%s' behind the file; known are scale=S, mean=A/B/C and std=A/B/C",
+                             file, rest + strlen(".npy:"));
   }
   DELTA_RETURN_IF_ERROR(delta_region_format(request->region, &place, "%s: array '%s'", file, name));
   DELTA_RETURN_IF_ERROR(delta_npy_open(file, request->allocator, out_npy));

@@ -62,7 +62,8 @@ delta_status_t delta_operators_page(delta_text_t *out_text) {
       out_text,
       "# Operators\n\n"
       "Generated from the rows of `onnx/lower/ops.inc` by the build target `docs`; a test compares this file with them.\n\n"
-      "Models of opsets 7 to 27 are supported, each operator with its meaning at the model's opset. Of a newer opset operators are read as\n"
+      "Models of opsets 7 to 27 are supported, each operator with its meaning at the model's opset. Of a newer opset operators are read "
+      "as\n"
       "in 27, with a note; of opsets 1 to 6 those that have not changed since. \"From opset\" is the first at which\n"
       "the operator is supported. Tier T0 is what convolutional networks and perceptrons need, T1 transformers, U-Nets and\n"
       "recurrent networks, T2 the rest. Operators that are not listed are reported together when a model is loaded.\n"));

@@ -138,10 +138,10 @@ DELTA_STEPPER_CREATE(create_eager, "eager", "auto")
 #undef DELTA_STEPPER_CREATE
 
 static const delta_run_program_t run_programs[] = {
-    [DELTA_PROGRAM_TRAIN] = DELTA_PROGRAM_RUN_TRAIN,
-    [DELTA_PROGRAM_ACCUMULATE] = DELTA_PROGRAM_RUN_ACCUMULATE,
-    [DELTA_PROGRAM_APPLY] = DELTA_PROGRAM_RUN_APPLY,
-    [DELTA_PROGRAM_EVALUATE] = DELTA_PROGRAM_RUN_EVALUATE,
+    [DELTA_PROGRAM_TRAIN] = DELTA_RUN_TRAIN,
+    [DELTA_PROGRAM_ACCUMULATE] = DELTA_RUN_ACCUMULATE,
+    [DELTA_PROGRAM_APPLY] = DELTA_RUN_APPLY,
+    [DELTA_PROGRAM_EVALUATE] = DELTA_RUN_EVALUATE,
 };
 
 static delta_status_t session_run(delta_stepper_t *stepper, delta_program_kind_t program, const delta_stepper_feed_t *feeds,
