@@ -1,4 +1,5 @@
 // deltaplan: plans the training of an ONNX model. Arguments in, status out: the work is delta_plan_create.
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,9 +496,10 @@ static void on_measured(void *self, uint32_t done, uint32_t total) {
                          delta_clock_seconds());
     measuring->has_bar = true;
   }
-  measuring->state.done = done;
+  measuring->state = (delta_progress_state_t){.done = done, .loss = NAN};
   if (done == total) {
-    delta_progress_end(&measuring->progress, &measuring->state, delta_clock_seconds());
+    // Piped, a measurement that took no time is not worth a line.
+    if (measuring->progress.is_terminal) delta_progress_end(&measuring->progress, &measuring->state, delta_clock_seconds());
     measuring->has_bar = false;
   } else {
     delta_progress_update(&measuring->progress, &measuring->state, delta_clock_seconds());
