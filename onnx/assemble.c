@@ -68,6 +68,9 @@ static delta_status_t check_opset(const delta_draft_node_t *node, const char *na
   if (!*node->domain && node->opset < DELTA_OPSET_OLDEST)
     return delta_status_make(UNSUPPORTED, "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx does not exist; it begins at %d", name,
                              node->op_type, node->opset, DELTA_OPSET_OLDEST);
+  if (!*node->domain && node->opset > DELTA_OPSET_LIMIT)
+    return delta_status_make(UNSUPPORTED, "node '%.200s' (%.100s): opset %" PRId64 " of ai.onnx is not known; %d to %d are supported", name,
+                             node->op_type, node->opset, DELTA_OPSET_FULL, DELTA_OPSET_NEWEST);
   return DELTA_OK;
 }
 

@@ -14,6 +14,7 @@ enum {
   DELTA_OPSET_OLDEST = 1,
   DELTA_OPSET_FULL = 7,
   DELTA_OPSET_NEWEST = 27, // later ones are read as this one, with a note
+  DELTA_OPSET_LIMIT = 40,  // beyond this the number is no version that a file of these years can have
 };
 
 // Checks what the file says of itself: graph, IR version, opset imports.

@@ -87,7 +87,8 @@ ParameterizedTestParameters(loader, structure) {
       {"no opset", "Relu:x>y@a", "y", "", DELTA_STATUS_MALFORMED, "opset", ""},
       {"no default opset", "Relu:x>y@a", "y", "my:1", DELTA_STATUS_MALFORMED, "opset", ""},
       {"domain not imported", "my.Op:x>y@a", "y", "15", DELTA_STATUS_MALFORMED, "my", ""},
-      {"a newer opset", "Relu:x>y@a", "y", "999", DELTA_STATUS_OK, "", "a"},
+      {"a newer opset", "Relu:x>y@a", "y", "30", DELTA_STATUS_OK, "", "a"},
+      {"an opset of no version", "Relu:x>y@a", "y", "999", DELTA_STATUS_UNSUPPORTED, "not known", ""},
   };
   return cr_make_param_array(structure_case_t, cases, sizeof cases / sizeof *cases);
 }
