@@ -89,7 +89,7 @@ static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *c
   delta_status_t status = DELTA_OK;
   for (uint32_t g = 0; !status && g < graph_count; ++g) status = collect(profiling, graphs[g], &seen);
   delta_map_deinit(&seen);
-  qsort(profiling->nodes.items, profiling->nodes.count, sizeof *profiling->nodes.items, by_name);
+  if (profiling->nodes.count > 1) qsort(profiling->nodes.items, profiling->nodes.count, sizeof *profiling->nodes.items, by_name);
   return status;
 }
 
