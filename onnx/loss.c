@@ -1,6 +1,7 @@
 // Loss: finding the output, the label's type and shape, and the formulas.
 #include "onnx/loss.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -170,6 +171,7 @@ static void attach_element_loss(delta_emit_t *emit, const delta_build_options_t 
   delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
   const uint16_t x = delta_expr_input(&builder, 0);
   const uint16_t y = delta_expr_input(&builder, 1);
+  assert(element_losses[options->loss]); // losses of classes go another way
   delta_expr_output(&builder, element_losses[options->loss](&builder, x, y));
   const delta_tensor_id_t sum = delta_emit_reduce_expr(emit, DELTA_REDUCE_SUM, &builder, dtype, inputs, 2, (1u << shape.rank) - 1u);
   values->sum = delta_emit_view(emit, sum, &(delta_shape_t){0});

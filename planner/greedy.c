@@ -68,7 +68,7 @@ static void offer_gap(greedy_look_t *look, uint32_t gap) {
   delta_search_state_t *state = look->state;
   const double bytes = (double)state->problem->tensors[state->map.tensors[gap]].size_bytes;
   const uint8_t now = state->now.actions[gap];
-  for (uint8_t action = 0; action < ACTION_COUNT; ++action) {
+  for (uint8_t action = 0; action < (uint8_t)ACTION_COUNT; ++action) {
     if (action == now || !(state->map.allowed[gap] >> action & 1) || (state->refused[gap] >> action & 1)) continue;
     double price = delta_search_price(state, state->now.actions, gap, (delta_action_t)action, look->lane_price);
     if (look->noise > 0) price *= 1 + look->noise * ((double)delta_random_below(&state->random, 1000) / 1000 - 0.5);

@@ -1,4 +1,5 @@
 // Inference of attention.
+#include <assert.h>
 #include <inttypes.h>
 
 #include "onnx/graph/attention_dims.h"
@@ -57,6 +58,7 @@ static delta_status_t check_inputs(const delta_infer_args_t *args, uint32_t firs
 
 static delta_shape_t result_shape(const delta_attention_dims_t *dims, const delta_shape_t *query) {
   delta_shape_t shape = *query;
+  assert(shape.rank > 0 && shape.rank <= DELTA_MAX_RANK);
   shape.dims[shape.rank - 1] = dims->value_size;
   return shape;
 }

@@ -1,6 +1,8 @@
 // Regions by union of the nodes that share a tensor.
 #include "onnx/graph/layout_regions.h"
 
+#include <assert.h>
+
 delta_shape_t delta_layout_pad_rank(const delta_shape_t *shape, int32_t rank) {
   delta_shape_t padded = {.rank = rank};
   for (int32_t d = 0; d < rank; ++d) {
@@ -32,6 +34,7 @@ delta_layout_part_t delta_layout_part_of(const delta_graph_t *graph, const delta
     case DELTA_CORE_CONV:
     case DELTA_CORE_CONV_DATA:
     case DELTA_CORE_CONV_WEIGHT:
+      assert(first);
       return first->dtype == DELTA_DTYPE_FLOAT32 ? DELTA_LAYOUT_PART_WINDOWS : DELTA_LAYOUT_PART_NONE;
     case DELTA_CORE_POINTWISE:
       *out_shape = ((const delta_pointwise_attrs_t *)node->attrs)->shape;

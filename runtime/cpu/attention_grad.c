@@ -3,6 +3,7 @@
 // A thread takes whole matrices, so that the gradients of keys and values sum over the blocks in their order. Where a mask is trained and repeats over
 // matrices, threads take groups of matrices that share their part of the mask; where these parts are few, each is summed in several groups and these in order. The
 // groups do not depend on the number of threads.
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/cpu/attention.h"
@@ -89,12 +90,14 @@ static float dot(const float *a, const float *b, int64_t count) {
 }
 
 DELTA_CPU_CLONES static void exp_row(float *scores, int64_t count, float log_sum) {
+  assert(scores);
   for (int64_t j = 0; j < count; ++j) scores[j] = delta_vector_exp(scores[j] - log_sum);
 }
 
 // From probabilities and gradients of dropped probabilities to dropped probabilities and gradients of scores.
 DELTA_CPU_CLONES static void gradient_row(float *restrict probabilities, float *restrict gradients, int64_t count, float through_sum,
                                           const float *restrict factors) {
+  assert(probabilities && gradients);
   if (factors) {
     for (int64_t j = 0; j < count; ++j) {
       gradients[j] = probabilities[j] * (gradients[j] * factors[j] - through_sum);

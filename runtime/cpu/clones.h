@@ -2,22 +2,15 @@
 #ifndef DELTA_RUNTIME_CPU_CLONES_H_
 #define DELTA_RUNTIME_CPU_CLONES_H_
 
-// The choice is made by relocations that run before a sanitizer's runtime is up, so sanitized builds have one version.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// The choice is made by relocations that run before a sanitizer's runtime is up, so sanitized builds have one version. So have builds with clang: it gives
+// the versions of static functions external names, which clash between files.
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DELTA_CPU_CLONES
 #define DELTA_CPU_FMA_CLONES
 #define DELTA_CPU_AVX512
 #define DELTA_CPU_HAS_AVX512 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-#define DELTA_CPU_CLONES
-#define DELTA_CPU_FMA_CLONES
-#define DELTA_CPU_AVX512
-#define DELTA_CPU_HAS_AVX512 0
-#endif
-#endif
-#ifndef DELTA_CPU_CLONES
-#define DELTA_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define DELTA_CPU_CLONES     __attribute__((target_clones("avx512f", "avx2", "default")))
 // For files that are compiled with contraction to fused multiply-add, which avx2 alone does not have.
 #define DELTA_CPU_FMA_CLONES __attribute__((target_clones("fma", "default")))
 // For a function that is written for the wider registers, and called only where they are.

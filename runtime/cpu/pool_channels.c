@@ -176,7 +176,7 @@ static void max_lines(const void *context, int64_t begin, int64_t end, int32_t t
   const delta_pool_channels_t *state = launch->kernel->state;
   float *y = launch->buffers->outputs[0];
   uint8_t *indices = launch->kernel->node->output_count > 1 ? launch->buffers->outputs[1] : NULL;
-  delta_pool_found_t found;
+  delta_pool_found_t found = {0};
   for (int64_t number = begin; number < end; ++number) {
     const delta_pool_line_t line = line_of(&state->window, number);
     delta_pool_part_t part = first_part(state);
@@ -199,7 +199,7 @@ static void average_lines(const void *context, int64_t begin, int64_t end, int32
   const delta_kernel_launch_t *launch = context;
   const delta_pool_channels_t *state = launch->kernel->state;
   float *y = launch->buffers->outputs[0];
-  delta_pool_found_t found;
+  delta_pool_found_t found = {0};
   for (int64_t number = begin; number < end; ++number) {
     const delta_pool_line_t line = line_of(&state->window, number);
     const int64_t outer_count = counted(state, 0, line.out[0]) * counted(state, 1, line.out[1]);

@@ -195,6 +195,7 @@ delta_status_t delta_dataset_open(const char *spec, const delta_feed_want_t *wan
                                   .log = log,
                                   .allocator = allocator,
                                   .region = &dataset->region};
+  assert(format);
   DELTA_GOTO_IF_ERROR(status, format->open(&request, dataset->arrays, &dataset->source), cleanup);
   dataset->format = format;
   DELTA_GOTO_IF_ERROR(status, check_arrays(dataset), cleanup);
