@@ -1,5 +1,4 @@
 // Inference of attention.
-#include <assert.h>
 #include <inttypes.h>
 
 #include "onnx/graph/attention_dims.h"
@@ -58,7 +57,6 @@ static delta_status_t check_inputs(const delta_infer_args_t *args, uint32_t firs
 
 static delta_shape_t result_shape(const delta_attention_dims_t *dims, const delta_shape_t *query) {
   delta_shape_t shape = *query;
-  assert(shape.rank > 0 && shape.rank <= DELTA_MAX_RANK);
   shape.dims[shape.rank - 1] = dims->value_size;
   return shape;
 }
@@ -71,7 +69,7 @@ static delta_shape_t row_shape(const delta_attention_dims_t *dims) {
 }
 
 delta_status_t delta_infer_attention(const delta_infer_args_t *args) {
-  delta_attention_dims_t dims;
+  delta_attention_dims_t dims = {0};
   DELTA_RETURN_IF_ERROR(check_inputs(args, 0, &dims));
   const delta_tensor_t *query = delta_infer_input(args, DELTA_ATTENTION_QUERY);
   const delta_shape_t result = result_shape(&dims, &query->shape), rows = row_shape(&dims);
@@ -82,7 +80,7 @@ delta_status_t delta_infer_attention(const delta_infer_args_t *args) {
 
 delta_status_t delta_infer_attention_grad(const delta_infer_args_t *args) {
   enum { FIRST = DELTA_ATTENTION_GRAD_INPUTS };
-  delta_attention_dims_t dims;
+  delta_attention_dims_t dims = {0};
   DELTA_RETURN_IF_ERROR(check_inputs(args, FIRST, &dims));
   const delta_tensor_t *query = delta_infer_input(args, FIRST + DELTA_ATTENTION_QUERY),
                        *mask = delta_infer_input(args, FIRST + DELTA_ATTENTION_MASK);

@@ -112,6 +112,7 @@ DELTA_CPU_CLONES static void add_row(float *restrict sums, const float *restrict
   for (int64_t j = 0; j < count; ++j) sums[j] += x[j];
 }
 DELTA_CPU_CLONES static void scale_row(float *x, int64_t count, float scale) {
+  assert(x);
   for (int64_t j = 0; j < count; ++j) x[j] *= scale;
 }
 
