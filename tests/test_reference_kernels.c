@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tests/support/case_macros.h"
 #include "tests/support/one_node.h"
 
 enum { MOST_OPERANDS = 4, MOST_VALUES = 32 };
@@ -20,24 +21,6 @@ typedef struct kernel_case {
   literal_t outputs[MOST_OPERANDS];
   uint32_t input_count, output_count;
 } kernel_case_t;
-
-#define F32   DELTA_DTYPE_FLOAT32
-#define F64   DELTA_DTYPE_FLOAT64
-#define F16   DELTA_DTYPE_FLOAT16
-#define I32   DELTA_DTYPE_INT32
-#define I64   DELTA_DTYPE_INT64
-#define U8    DELTA_DTYPE_UINT8
-#define BOOL8 DELTA_DTYPE_BOOL
-#define SCALAR \
-  {            \
-    0, { 0 }   \
-  }
-#define SHAPE(...)                                                                 \
-  {                                                                                \
-    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
-  }
-#define NODE(op, type, ...) \
-  { DELTA_CORE_##op, &(const type){__VA_ARGS__}, sizeof(type) }
 
 static bool same_value(double a, double b) { return isnan(a) ? isnan(b) : a == b || fabs(a - b) <= 1e-6 * fmax(1, fabs(b)); }
 
