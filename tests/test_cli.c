@@ -191,6 +191,9 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --optimizer best", "--optimizer|best|adamw"},
       {"deltaplan model.onnx --lr -1", "--lr"},
       {"deltaplan model.onnx --lr nan", "--lr"},
+      {"deltaplan model.onnx --lr 0x10", "--lr|0x10|decimal"},
+      {"deltaplan model.onnx --dim N=0x4", "--dim|N=0x4"},
+      {"deltaplan model.onnx --budget 0x10%", "--budget|0x10%"},
       {"deltaplan model.onnx --momentum 1", "--momentum"},
       {"deltaplan model.onnx --momentum -0.1", "--momentum"},
       {"deltaplan model.onnx --momentum 0.5 --optimizer adam", "--momentum|adam"},
@@ -286,6 +289,8 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
       {"deltaplan nowhere.onnx --loss mse", "nowhere.onnx"},
       {"deltaplan . --loss mse", "."},
+      {"deltaplan model.onnx --loss mse --batch 2 --external-data nowhere", "--external-data|nowhere|no such folder"},
+      {"deltaplan model.onnx --loss mse --batch 2 --external-data x.npy", "--external-data|x.npy|not a folder"},
       {"deltaplan x.npy --loss mse", "x.npy"},
       {"deltaplan model.onnx --batch 2", "loss|--loss"},
       {"deltaplan model.onnx --batch 2 --loss mse:nobody", "nobody|logits"},
@@ -311,6 +316,7 @@ Test(cli, errors_of_deltarun, .timeout = 120) {
 #define DATA " --data x=x.npy,label=y.npy --steps 2"
   static const line_case_t cases[] = {
       {"deltarun nowhere.plan" DATA, "nowhere.plan"},
+      {"deltarun a.plan --external-data nowhere" DATA, "--external-data|nowhere|no such folder"},
       {"deltarun x.npy" DATA, "x.npy"},
       {"deltarun . " DATA, "."},
       {"mkdir empty; deltarun empty/../empty/a.plan" DATA, "a.plan"},
