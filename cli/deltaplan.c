@@ -70,7 +70,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "FILE.json",
      .offset = AT(save_profile),
-     .help = "Writes the device's measured costs to a file, for --profile."},
+     .help = "Writes the device's measured costs to a file, for --profile, and for --device on other machines."},
     {.section = "MEMORY",
      .name = "--budget",
      .kind = DELTA_OPTION_SIZE_TEXT,
@@ -129,9 +129,11 @@ static const delta_option_t option_rows[] = {
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
-     .argument = "cpu",
+     .argument = "cpu|PROFILE.json",
      .offset = AT(device),
-     .help = "The device to plan for; this version has the CPU alone."},
+     .help = "The device to plan for: the CPU, or one that need not be there, by its profile: one of those that are installed with Delta "
+             "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
+             "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
      .name = "--profile",
      .kind = DELTA_OPTION_TEXT,
@@ -534,9 +536,10 @@ cleanup:
 static delta_status_t check_version(const delta_plan_settings_t *settings) {
   const char *device = settings->device;
   if (strcmp(device, "cpu") == 0) return DELTA_OK;
-  if (strncmp(device, "cuda", 4) == 0 || delta_text_ends_with(device, ".json"))
-    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu", device);
-  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
+  if (delta_text_ends_with(device, ".json")) return DELTA_OK;
+  if (strncmp(device, "cuda", 4) == 0)
+    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu or PROFILE.json", device);
+  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
 }
 
 static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {

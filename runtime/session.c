@@ -39,7 +39,11 @@ cleanup:
 static delta_status_t open_device(delta_session_t *session) {
   const delta_plan_numerics_t *numerics = &session->plan->numerics;
   const delta_device_options_t options = {.threads = numerics->threads, .log = session->options.log};
-  DELTA_RETURN_IF_ERROR(delta_device_open(numerics->device, &options, session->allocator, &session->device));
+  DELTA_RETURN_IF_ERROR(
+      delta_status_annotate(delta_device_open(numerics->device, &options, session->allocator, &session->device),
+                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
+                            "with 'deltaplan %s -o PLAN')",
+                            numerics->device, session->plan->model_file));
   const delta_device_t *device = session->device;
   if (strcmp(device->instruction_set, numerics->instruction_set) != 0 || strcmp(device->libraries, numerics->libraries) != 0) {
     return delta_status_make(

@@ -140,8 +140,18 @@ Test(cli, profiles, .timeout = 120) {
   expect_run(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
   expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
   expect_run(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
+  // A profile is a device to plan for, also where there is none; where all was measured the plan is one for the machine itself.
+  expect_run(&w, PLAN_MEASURED "here.plan --budget 64MiB && " PLAN_MEASURED
+                               "absent.plan --budget 64MiB --device profile.json && "
+                               "sed -i /ing_seconds/d here.plan absent.plan && cmp here.plan absent.plan");
   const line_case_t cases[] = {
       {PLAN_MEASURED "p --profile absent.json", "absent.json"},
+      {PLAN_MEASURED "p --device absent.json", "absent.json"},
+      {PLAN_MEASURED "p --device profile.json --profile profile.json", "--profile|--device"},
+      {PLAN_MEASURED "p --device profile.json --save-profile t.json", "--save-profile|--device"},
+      {PLAN_MEASURED "p --device profile.json --threads 999", "999|threads|--threads"},
+      {PLAN_MEASURED "o.plan --batch 6 --device profile.json > o.txt && deltarun o.plan --data synthetic --steps 1",
+       "cpu (estimated)|does not have|deltaplan"},
       {PLAN_MEASURED "p --profile model.onnx", "model.onnx"},
       {"sed 's/\"threads\": [0-9]*/\"threads\": 999/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json",
        "t.json|999 threads|--threads 999"},
@@ -250,9 +260,14 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --device h100.json", "deltaplan model.onnx --split on",
-      "deltaplan model.onnx --report r.html", "deltaplan model.onnx --trace t.json",     "deltaplan --fit model.onnx",
-      "deltaplan --compare model.onnx",       "deltarun a.plan --budget-file b",         "deltarun a.plan --verify",
+      "deltaplan model.onnx --device cuda:1",
+      "deltaplan model.onnx --split on",
+      "deltaplan model.onnx --report r.html",
+      "deltaplan model.onnx --trace t.json",
+      "deltaplan --fit model.onnx",
+      "deltaplan --compare model.onnx",
+      "deltarun a.plan --budget-file b",
+      "deltarun a.plan --verify",
       "deltarun a.plan --trace t.json",
   };
   workplace_t w;
