@@ -75,14 +75,19 @@ static void chain_stays(gap_walk_t *walk) {
   }
 }
 
-// The copies among a step's waits: the one that ended last is what it stood still for.
+// The later of two copies; DELTA_PROBLEM_NONE is none.
+static uint32_t later_copy(const delta_view_t *view, uint32_t copy, uint32_t step) {
+  if (step == DELTA_PROBLEM_NONE || view->schedule->steps[step].kind == DELTA_STEP_RUN) return copy;
+  const bool is_later = copy == DELTA_PROBLEM_NONE || delta_view_times(view, step).end_seconds > delta_view_times(view, copy).end_seconds;
+  return is_later ? step : copy;
+}
+
+// The copy that ended last of those that a step waits for, by its waits or for what it reads.
 static uint32_t find_last_wait(const delta_view_t *view, const delta_schedule_step_t *step) {
   uint32_t latest = DELTA_PROBLEM_NONE;
-  for (uint32_t k = 0; k < step->wait_count; ++k) {
-    const uint32_t wait = step->waits[k];
-    if (view->schedule->steps[wait].kind == DELTA_STEP_RUN) continue;
-    if (latest == DELTA_PROBLEM_NONE || delta_view_times(view, wait).end_seconds > delta_view_times(view, latest).end_seconds)
-      latest = wait;
+  for (uint32_t k = 0; k < step->wait_count; ++k) latest = later_copy(view, latest, step->waits[k]);
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    if (step->inputs[k] != DELTA_PROBLEM_NONE) latest = later_copy(view, latest, delta_view_writer(view, step->inputs[k]));
   }
   return latest;
 }

@@ -598,7 +598,7 @@
     const slow = data.unlimited_step_seconds > 0 ? data.step_seconds / data.unlimited_step_seconds - 1 : null;
     const tiles = [["Budget", data.budget_bytes === null ? "unlimited" : bytesText(data.budget_bytes)], ["Peak", peak],
       ["Predicted step", secondsText(data.step_seconds)]];
-    if (slow !== null) tiles.push(["Slower than without a budget", percentText(Math.max(slow, 0))]);
+    if (slow !== null) tiles.push(["Slowdown by the budget", percentText(Math.max(slow, 0))]);
     tiles.push(["Copied below a step", bytesText(main.swapped_bytes)], ["Made again a step", secondsText(main.recompute_seconds)]);
     byId("tiles").replaceChildren(...tiles.map(([what, value]) => make("div", {}, make("span", {}, what), make("b", {}, value))));
     const choice = byId("program");
@@ -749,10 +749,12 @@
     const {program} = view, rows = listDecisions(), shown = rows.slice(0, view.rows);
     const sum = (name, value) => program.decisions.action.reduce((total, action, i) => total + (action === name ? value(i) : 0), 0);
     const count = (name) => sum(name, () => 1);
-    byId("decision-count").textContent = countText(count("swap"), "gap is", "gaps are") + " swapped (copies " +
-      nanosecondsText(sum("swap", (i) => program.decisions.copy_ns[i])) + ", waited for " + nanosecondsText(sum("swap", (i) => program.decisions.wait_ns[i])) + "), " +
-      countText(count("rebuild"), "is", "are") + " bridged by making the tensor again (" + nanosecondsText(sum("rebuild", (i) => program.decisions.rebuild_ns[i])) + "), " +
-      countText(count("keep"), "tensor stays", "tensors stay") + ".";
+    const parts = [];
+    if (count("swap") > 0) parts.push(countText(count("swap"), "gap", "gaps") + " swapped (copies " + nanosecondsText(sum("swap", (i) => program.decisions.copy_ns[i])) +
+      ", of which compute waited " + nanosecondsText(sum("swap", (i) => program.decisions.wait_ns[i])) + ")");
+    if (count("rebuild") > 0) parts.push(countText(count("rebuild"), "gap", "gaps") + " rebuilt (" + nanosecondsText(sum("rebuild", (i) => program.decisions.rebuild_ns[i])) + ")");
+    parts.push(countText(count("keep"), "tensor", "tensors") + " kept");
+    byId("decision-count").textContent = parts.join(", ") + ".";
     byId("decision-table").tHead.rows[0].replaceChildren(...decisionColumns.map(({key, title, class: name}) => {
       const button = make("button", {type: "button"}, title), head = make("th", {class: name === "number" ? name : ""}, button);
       if (key === view.sort) head.setAttribute("aria-sort", view.descending ? "descending" : "ascending");
@@ -810,4 +812,6 @@
   fillHead();
   fillSweep();
   showProgram(0);
+  // Where all bytes are of one kind, as in a problem file, actions tell more.
+  if (new Set(view.program.stays.map((stay) => stay.kind)).size < 2) document.querySelector("[data-colour=action]").click();
 })();
