@@ -146,9 +146,9 @@
     const raw = span / most, power = Math.pow(10, Math.floor(Math.log10(raw)));
     return [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw);
   }
+  // Powers of two, which read well in every unit.
   function byteTicks(top, most) {
-    const unit = Math.pow(1024, Math.max(0, Math.floor(Math.log(top) / Math.log(1024))));
-    const step = niceStep(top / unit, most) * unit, ticks = [];
+    const step = Math.pow(2, Math.max(0, Math.ceil(Math.log2(top / most)))), ticks = [];
     for (let at = 0; at <= top * 1.0001; at += step) ticks.push(at);
     return ticks;
   }
@@ -187,7 +187,7 @@
     paint.fillText("Addresses", left, panels.blocks.top - 9);
     paint.font = "12px system-ui, sans-serif";
     for (const panel of [panels.live, panels.blocks]) {
-      for (const tick of byteTicks(top, Math.max(2, Math.floor((panel.bottom - panel.top) / 34)))) {
+      for (const tick of byteTicks(top, Math.max(2, Math.floor((panel.bottom - panel.top) / 28)))) {
         const y = Math.round(py(panel, tick)) + 0.5;
         paint.strokeStyle = colour("line");
         paint.lineWidth = 1;
@@ -598,7 +598,7 @@
     const slow = data.unlimited_step_seconds > 0 ? data.step_seconds / data.unlimited_step_seconds - 1 : null;
     const tiles = [["Budget", data.budget_bytes === null ? "unlimited" : bytesText(data.budget_bytes)], ["Peak", peak],
       ["Predicted step", secondsText(data.step_seconds)]];
-    if (slow !== null) tiles.push(["Slowdown by the budget", percentText(Math.max(slow, 0))]);
+    if (slow !== null) tiles.push(["Slowdown", percentText(Math.max(slow, 0))]);
     tiles.push(["Copied below a step", bytesText(main.swapped_bytes)], ["Made again a step", secondsText(main.recompute_seconds)]);
     byId("tiles").replaceChildren(...tiles.map(([what, value]) => make("div", {}, make("span", {}, what), make("b", {}, value))));
     const choice = byId("program");
@@ -671,7 +671,7 @@
       line(left, y(slow), right, y(slow), "grid");
       text(left - 8, y(slow) + 4, "end", signed((slow * 100).toFixed(step < 0.01 ? 1 : 0)) + "\u00a0%");
     }
-    for (const bytes of byteTicks(most, 5)) text(x(bytes), bottom + 18, "middle", bytesText(bytes));
+    for (const bytes of byteTicks(most, 8)) text(x(bytes), bottom + 18, "middle", bytesText(bytes));
     text((left + right) / 2, height - 6, "middle", "budget");
     rules.forEach(([bytes, words], i) => {
       line(x(bytes), 14 + 13 * i + 4, x(bytes), bottom, "rule");
@@ -774,6 +774,7 @@
     }));
     const left = rows.length - shown.length;
     byId("more").hidden = left === 0;
+    byId("rest").textContent = left > 0 ? "and " + left.toLocaleString("en") + " more" : "";
     byId("more").textContent = "Show " + Math.min(left, 500).toLocaleString("en") + " more of " + left.toLocaleString("en");
   }
   byId("more").addEventListener("click", () => { view.rows += 500; fillDecisions(); });
@@ -799,14 +800,22 @@
     draw();
   }
 
-  // On paper: light, sharp, and as wide as the sheet.
+  // On paper: light, sharp, as wide as the sheet, and no long tail of the table.
+  let rowsOnScreen = 0;
   window.addEventListener("beforeprint", () => {
     document.documentElement.setAttribute("data-print", "");
-    view.hover = null;
+    rowsOnScreen = view.rows;
+    Object.assign(view, {hover: null, rows: 50});
     tip.hidden = true;
+    fillDecisions();
     draw();
   });
-  window.addEventListener("afterprint", () => { document.documentElement.removeAttribute("data-print"); draw(); });
+  window.addEventListener("afterprint", () => {
+    document.documentElement.removeAttribute("data-print");
+    view.rows = rowsOnScreen;
+    fillDecisions();
+    draw();
+  });
   window.addEventListener("resize", draw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   fillHead();
