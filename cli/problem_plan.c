@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/problem_show.h"
 #include "planner/found.h"
+#include "planner/least.h"
 #include "plans/problem_json.h"
 
 enum { FILE_LIMIT_BYTES = 1 << 30, HEAD_BYTES = 256, MOST_LINES = 40 };
@@ -77,6 +78,25 @@ static delta_status_t find_liberties(const char *policy, delta_liberties_t *out_
   return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", policy);
 }
 
+// Says what the least full decisions need, and what fills them.
+static delta_status_t refuse_budget(const problem_plan_t *plan) {
+  delta_schedule_t *schedule = NULL;
+  delta_text_t peak;
+  delta_text_init(&peak, plan->allocator);
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, delta_expand(plan->problem, &plan->order, &plan->decisions, plan->allocator, &schedule), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_describe_peak(plan->problem, schedule, &peak), cleanup);
+  status = delta_status_make(DOES_NOT_FIT,
+                             "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu; %s (a longer "
+                             "--time-limit may find a better one)",
+                             plan->request->path, plan->policy, (unsigned long long)plan->problem->budget_bytes,
+                             (unsigned long long)plan->result.evaluation.peak_bytes, peak.items);
+cleanup:
+  delta_schedule_free(schedule);
+  delta_text_deinit(&peak);
+  return status;
+}
+
 static delta_status_t search(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
   delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
@@ -87,13 +107,7 @@ static delta_status_t search(problem_plan_t *plan) {
   plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(
       delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
-  if (!plan->result.fits) {
-    return delta_status_make(DOES_NOT_FIT,
-                             "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu (a longer "
-                             "--time-limit may find a better one)",
-                             request->path, plan->policy, (unsigned long long)plan->problem->budget_bytes,
-                             (unsigned long long)plan->result.evaluation.peak_bytes);
-  }
+  if (!plan->result.fits) return refuse_budget(plan);
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
   return delta_layout_within(plan->schedule, plan->problem->budget_bytes, plan->allocator);
