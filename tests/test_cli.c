@@ -254,10 +254,7 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
       "deltaplan --compare model.onnx",
       "deltarun a.plan --budget-file b",
       "deltarun a.plan --verify",
-      "deltarun a.plan --checkpoint d",
-      "deltarun a.plan --checkpoint-every 3",
-      "deltarun a.plan --keep 2",
-      "deltarun a.plan --resume",
+
   };
   workplace_t w;
   open_workplace(&w);
@@ -588,6 +585,39 @@ Test(cli, accumulation_is_in_the_plan_file, .timeout = 60) {
   cr_expect_eq(json_number(step, "step"), 6);
   cr_expect_eq(json_number(step, "epoch"), 3);
   delta_json_free(step);
+  delta_test_folder_remove(&w.folder);
+}
+
+// A resumed training gives the file of one that was never stopped; what cannot be resumed is said, and what does not go together too.
+Test(cli, resumed_trainings_go_on, .timeout = 60) {
+  static const line_case_t refused[] = {
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck", "ck|--resume"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 6", "--seed 5|6"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5 --no-shuffle", "--shuffle"},
+      {"deltarun a.plan --data synthetic:samples=9 --epochs 4 --checkpoint ck --resume --seed 5", "22 samples|9"},
+      {"deltarun b.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5", "sgd|adam"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint absent/ck", "absent/ck"},
+  };
+  static const line_case_t misused[] = {
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --resume", "--resume|--checkpoint DIR"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --keep 3", "--keep|--checkpoint DIR"},
+      {"deltarun a.plan --eval x=x.npy,label=y.npy --checkpoint ck", "--checkpoint|--data"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
+  expect_run(&w, "deltaplan model.onnx -o b.plan --loss cross_entropy --batch 4 --optimizer adam");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics whole.jsonl -o whole.onnx");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 9 --seed 5 --metrics parts.jsonl --checkpoint ck");
+  expect_failures(&w, 1, refused, sizeof refused / sizeof *refused);
+  expect_failures(&w, 2, misused, sizeof misused / sizeof *misused);
+  expect_run(&w,
+             "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics parts.jsonl --checkpoint ck --resume -o parts.onnx");
+  expect_run(&w, "cmp whole.onnx parts.onnx && test $(wc -l <whole.jsonl) = $(wc -l <parts.jsonl) && test $(ls ck | wc -l) = 2");
+  expect_run(
+      &w,
+      "printf X | dd of=ck/$(ls ck | tail -1) bs=1 seek=900 conv=notrunc 2>/dev/null; "
+      "! deltarun a.plan --data x=x.npy,label=y.npy --epochs 5 --seed 5 --checkpoint ck --resume 2>&1 | grep -v 'remove the newest'");
   delta_test_folder_remove(&w.folder);
 }
 
