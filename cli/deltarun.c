@@ -269,6 +269,7 @@ typedef struct delta_run_output {
   bool has_metrics;
   const char *trace;  // NULL: none
   int64_t trace_step; // 0: the last
+  bool has_trace;     // of the chosen step
   uint64_t budget_bytes;
   double samples, seconds; // of all steps
   delta_checkpoint_folder_t checkpoints;
@@ -296,7 +297,10 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   output->samples += step->samples_per_second * step->seconds;
   output->seconds += step->seconds;
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
-  if (output->trace && step->step == output->trace_step) DELTA_RETURN_IF_ERROR(delta_session_write_trace(output->session, output->trace));
+  if (output->trace && step->step == output->trace_step) {
+    DELTA_RETURN_IF_ERROR(delta_session_write_trace(output->session, output->trace));
+    output->has_trace = true;
+  }
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
 
@@ -406,13 +410,12 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   return delta_session_create(&options, allocator, out_session);
 }
 
-// The trace of the last step; one of a chosen step has been written at that step.
-static delta_status_t write_last_trace(const delta_run_settings_t *settings, const delta_session_t *session,
-                                       const delta_trainer_result_t *result) {
-  if (!settings->trace || (settings->trace_step > 0 && settings->trace_step <= result->steps)) return DELTA_OK;
-  if (settings->trace_step == 0) return delta_session_write_trace(session, settings->trace);
-  return delta_status_make(INVALID_ARGUMENT, "--trace-step %lld: the training ended after step %lld, so '%s' was not written",
-                           (long long)settings->trace_step, (long long)result->steps, settings->trace);
+// The trace of the last step; one of a chosen step was written at that step.
+static delta_status_t write_last_trace(const delta_run_output_t *output, const delta_trainer_result_t *result) {
+  if (!output->trace || output->has_trace) return DELTA_OK;
+  if (output->trace_step == 0) return delta_session_write_trace(output->session, output->trace);
+  return delta_status_make(INVALID_ARGUMENT, "--trace-step %lld: this training ended at step %lld without it, so '%s' was not written",
+                           (long long)output->trace_step, (long long)result->steps, output->trace);
 }
 
 static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result) {
@@ -492,7 +495,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   if (status) goto cleanup;
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
-  DELTA_GOTO_IF_ERROR(status, write_last_trace(settings, session, &result), cleanup);
+  DELTA_GOTO_IF_ERROR(status, write_last_trace(&output, &result), cleanup);
   report_end(settings, &result);
   stopped_by = result.stopped ? (int)stop_signal : 0;
 cleanup:
