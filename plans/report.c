@@ -205,7 +205,8 @@ static delta_status_t write_program(delta_json_writer_t *writer, const delta_vie
   WRITE_NUMBER(peak_bytes)
   WRITE_NUMBER(peak_step)
   WRITE_NUMBER(arena_bytes)
-  WRITE_NUMBER(host_bytes) WRITE_NUMBER(swapped_bytes) WRITE_NUMBER(swapped_tensors) WRITE_NUMBER(recomputed_nodes)
+  WRITE_NUMBER(host_bytes)
+  WRITE_NUMBER(swapped_bytes) WRITE_NUMBER(swapped_tensors) WRITE_NUMBER(recomputed_nodes)
 #undef WRITE_NUMBER
 #define WRITE_SECONDS(member) delta_json_write_double(writer, #member, schedule->member);
       WRITE_SECONDS(step_seconds) WRITE_SECONDS(recompute_seconds) WRITE_SECONDS(stall_seconds)
