@@ -14,6 +14,7 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
   *out_summary = (delta_plan_summary_t){
       .struct_size = sizeof *out_summary,
       .policy = plan->policy,
+      .device = plan->numerics.device,
       .nodes = totals->node_count,
       .batch = delta_plan_rows(plan),
       .trainable_parameters = (int64_t)totals->trainable_parameters,

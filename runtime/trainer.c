@@ -3,6 +3,7 @@
 #include <delta/train.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -26,6 +27,8 @@ typedef struct delta_trainer {
   int64_t batches_per_epoch;   // micro-batches
   int64_t steps_per_epoch;
   int64_t total_steps;
+  delta_training_position_t position; // after the last update
+  int64_t saved_step;                 // that on_save was last called for, or training began with
   delta_train_result_t *result;
 } delta_trainer_t;
 
@@ -220,6 +223,93 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
   return options->on_step ? options->on_step(options->self, &record) : DELTA_OK;
 }
 
+// --- where training stands
+
+static int64_t rows_per_update(const delta_trainer_t *trainer) { return trainer->batch * trainer->accumulate; }
+
+static void describe_schedule(const delta_trainer_t *trainer, char out_text[DELTA_SCHEDULE_TEXT_BYTES]) {
+  const delta_rate_t *rate = &trainer->rate;
+  snprintf(out_text, DELTA_SCHEDULE_TEXT_BYTES, "%s from %.9g over %lld steps, %lld of them warm-up",
+           delta_rate_schedule_name(rate->schedule), rate->base, (long long)trainer->total_steps, (long long)rate->warmup_steps);
+}
+
+// The position at the beginning, or the one to resume from, if it fits the data.
+static delta_status_t begin_position(delta_trainer_t *trainer) {
+  const delta_train_options_t *options = trainer->options;
+  delta_training_position_t *position = &trainer->position;
+  const delta_training_position_t *resume = options->resume;
+  const int64_t samples = delta_dataset_samples(trainer->data);
+  *position = (delta_training_position_t){
+      .struct_size = sizeof *position, .data_samples = samples, .seed = options->seed, .shuffle = options->shuffle};
+  describe_schedule(trainer, position->schedule);
+  if (!resume) return DELTA_OK;
+  if (resume->data_samples != samples)
+    return delta_status_make(MISMATCH, "the training to resume had %lld samples, the data has %lld", (long long)resume->data_samples,
+                             (long long)samples);
+  if (resume->seed != options->seed)
+    return delta_status_make(MISMATCH, "the training to resume had --seed %llu, this has %llu", (unsigned long long)resume->seed,
+                             (unsigned long long)options->seed);
+  if (!resume->shuffle != !options->shuffle)
+    return delta_status_make(MISMATCH, "the training to resume %s its data: give --%sshuffle",
+                             resume->shuffle ? "shuffled" : "did not shuffle", resume->shuffle ? "" : "no-");
+  if (strcmp(resume->schedule, position->schedule) != 0)
+    delta_log(options->log, DELTA_LOG_WARNING, "the learning rate was %s; now it is %s", resume->schedule, position->schedule);
+  if (resume->epoch_samples < samples && resume->epoch_samples % rows_per_update(trainer) != 0)
+    delta_log(options->log, DELTA_LOG_WARNING,
+              "%lld samples of the epoch were done, which is no whole number of updates of %lld: some are seen again",
+              (long long)resume->epoch_samples, (long long)rows_per_update(trainer));
+  position->step = resume->step;
+  position->epoch = resume->epoch;
+  position->epoch_samples = resume->epoch_samples;
+  trainer->result->steps = trainer->saved_step = resume->step;
+  return DELTA_OK;
+}
+
+// The first update of the epoch that is not done.
+static int64_t next_update(const delta_trainer_t *trainer) {
+  const int64_t done = trainer->position.epoch_samples;
+  const int64_t update = done < trainer->position.data_samples ? done / rows_per_update(trainer) : trainer->steps_per_epoch;
+  return update < trainer->steps_per_epoch ? update : trainer->steps_per_epoch;
+}
+
+static void advance_position(delta_trainer_t *trainer, int64_t epoch, int64_t updates) {
+  int64_t samples = 0; // a last, partial batch ends the epoch, and so does a product that is too large
+  if (__builtin_mul_overflow(updates, rows_per_update(trainer), &samples) || samples > trainer->position.data_samples)
+    samples = trainer->position.data_samples;
+  trainer->position.step = trainer->result->steps;
+  trainer->position.epoch = epoch;
+  trainer->position.epoch_samples = samples;
+}
+
+static delta_status_t save(delta_trainer_t *trainer, bool is_last) {
+  if (!trainer->options->on_save || trainer->saved_step == trainer->position.step) return DELTA_OK;
+  trainer->saved_step = trainer->position.step;
+  return trainer->options->on_save(trainer->options->self, &trainer->position, is_last);
+}
+
+static bool is_save_due(const delta_trainer_t *trainer, int64_t updates) {
+  const int64_t every = trainer->options->save_every;
+  return every > 0 ? trainer->position.step % every == 0 : updates == trainer->steps_per_epoch;
+}
+
+// The rest of an epoch, or of the training when that ends first.
+static delta_status_t train_epoch(delta_trainer_t *trainer, int64_t epoch) {
+  const delta_train_options_t *options = trainer->options;
+  delta_shuffle_t shuffle;
+  delta_shuffle_init(&shuffle, delta_dataset_samples(trainer->data), options->shuffle, options->seed, epoch);
+  for (int64_t s = epoch == trainer->position.epoch ? next_update(trainer) : 0;
+       s < trainer->steps_per_epoch && trainer->result->steps < trainer->total_steps; ++s) {
+    if (must_stop(trainer)) {
+      trainer->result->stopped = true;
+      return DELTA_OK;
+    }
+    DELTA_RETURN_IF_ERROR(train_step(trainer, &shuffle, epoch, s));
+    advance_position(trainer, epoch, s + 1);
+    if (is_save_due(trainer, s + 1) && trainer->result->steps < trainer->total_steps) DELTA_RETURN_IF_ERROR(save(trainer, false));
+  }
+  return trainer->evaluation ? evaluate(trainer, trainer->result->steps, epoch + 1) : DELTA_OK;
+}
+
 static delta_status_t train(delta_trainer_t *trainer) {
   const delta_train_options_t *options = trainer->options;
   if (options->warmup_steps > trainer->total_steps) {
@@ -227,21 +317,14 @@ static delta_status_t train(delta_trainer_t *trainer) {
               "--warmup %lld is longer than the run of %lld steps: the learning rate does not reach its value",
               (long long)options->warmup_steps, (long long)trainer->total_steps);
   }
+  DELTA_RETURN_IF_ERROR(begin_position(trainer));
   if (options->on_begin) DELTA_RETURN_IF_ERROR(options->on_begin(options->self, trainer->total_steps));
-  for (int64_t epoch = 0; trainer->result->steps < trainer->total_steps; ++epoch) {
-    delta_shuffle_t shuffle;
-    delta_shuffle_init(&shuffle, delta_dataset_samples(trainer->data), options->shuffle, options->seed, epoch);
-    for (int64_t s = 0; s < trainer->steps_per_epoch && trainer->result->steps < trainer->total_steps; ++s) {
-      if (must_stop(trainer)) {
-        trainer->result->stopped = true;
-        return DELTA_OK;
-      }
-      DELTA_RETURN_IF_ERROR(train_step(trainer, &shuffle, epoch, s));
-    }
-    if (trainer->evaluation) DELTA_RETURN_IF_ERROR(evaluate(trainer, trainer->result->steps, epoch + 1));
-    if (trainer->result->stopped) return DELTA_OK;
-  }
-  return DELTA_OK;
+  int64_t epoch = trainer->position.epoch;
+  // Also a training that was saved after its last update evaluates what it has come to.
+  if (options->resume && trainer->result->steps >= trainer->total_steps) return train_epoch(trainer, epoch);
+  for (; trainer->result->steps < trainer->total_steps && !trainer->result->stopped; ++epoch)
+    DELTA_RETURN_IF_ERROR(train_epoch(trainer, epoch));
+  return save(trainer, true);
 }
 
 static delta_status_t check_options(const delta_train_options_t *options) {
@@ -250,6 +333,9 @@ static delta_status_t check_options(const delta_train_options_t *options) {
   if (options->steps < 0 || options->epochs < 0) return delta_status_make(INVALID_ARGUMENT, "--steps and --epochs cannot be negative");
   if (options->data && (options->steps > 0) == (options->epochs > 0))
     return delta_status_make(INVALID_ARGUMENT, "give one of --steps N and --epochs N");
+  if (options->save_every < 0)
+    return delta_status_make(INVALID_ARGUMENT, "--checkpoint-every %lld: give a number of updates from 1 on, or 0 for each epoch",
+                             (long long)options->save_every);
   if (options->warmup_steps < 0)
     return delta_status_make(INVALID_ARGUMENT, "--warmup %lld: give a number of steps from 0 on", (long long)options->warmup_steps);
   if (!isfinite(options->learning_rate))

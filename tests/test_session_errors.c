@@ -180,7 +180,7 @@ Test(session_errors, bad_weights_are_not_exported) {
   delta_test_expect_ok(delta_session_write(training.session, info.name, values, info.size_bytes), "write");
   free(values);
   char words[128];
-  snprintf(words, sizeof words, "%s|not finite|not written", info.name);
+  snprintf(words, sizeof words, "%s|not finite|nothing is written", info.name);
   delta_test_expect_status(delta_session_export(training.session, path, 0), DELTA_STATUS_NOT_A_NUMBER, words);
   cr_expect_neq(access(path, F_OK), 0, "a model was written");
   delta_test_training_close(&training);

@@ -3,6 +3,7 @@
 #define DELTA_DELTA_H_
 
 #include <delta/allocator.h>
+#include <delta/checkpoint.h>
 #include <delta/log.h>
 #include <delta/plan.h>
 #include <delta/session.h>

@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include <delta/session.h>
+#include <delta/checkpoint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,10 +52,14 @@ typedef struct delta_train_options {
   bool drop_last;         // leave out the last batch of an epoch when it is not full
   uint64_t seed;          // of the order and of synthetic data
   const volatile sig_atomic_t *stop_requested; // looked at between steps: when it is not 0 the loop ends; NULL: never
+  const delta_training_position_t *resume;     // where the session's states come from (delta_session_restore); NULL: the beginning
+  int64_t save_every;                          // updates between two calls of on_save; 0: at the end of each epoch
   // Told what happens; NULL for none. A status that is not OK ends the loop and is handed on.
   delta_status_t (*on_begin)(void *self, int64_t total_steps); // before the first step
   delta_status_t (*on_step)(void *self, const delta_train_step_t *step);
   delta_status_t (*on_evaluation)(void *self, const delta_train_evaluation_t *evaluation);
+  // The time has come to save, and also when the training ends or stops, unless nothing has changed since; is_last: it ends with this.
+  delta_status_t (*on_save)(void *self, const delta_training_position_t *position, bool is_last);
   void *self;
   delta_log_sink_t log;
 } delta_train_options_t;
@@ -70,7 +74,8 @@ typedef struct delta_train_result {
 } delta_train_result_t;
 
 // Trains, evaluating after each epoch and at the end; without data it evaluates once. The last batch of an epoch is a smaller one where the
-// samples do not divide, unless the model fixes its batch or drop_last is set: both are noted. `out_result` may be NULL. INVALID_ARGUMENT
+// samples do not divide, unless the model fixes its batch or drop_last is set: both are noted. A position to resume from is of
+// the same data, seed and order (else MISMATCH); another batch or schedule is a warning. `out_result` may be NULL. INVALID_ARGUMENT
 // names the option; errors of data, session (NOT_A_NUMBER names the step) and callbacks pass through.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_train(delta_session_t *session, const delta_train_options_t *options,
                                                             delta_train_result_t *out_result);
