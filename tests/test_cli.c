@@ -189,7 +189,7 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --batch 2 --loss mse:nobody", "nobody|logits"},
       {"deltaplan model.onnx --batch 2 --loss cross_entropy --class-axis 5", "--class-axis"},
       {"deltaplan fixed.onnx --loss mse --batch 5", "x|4|5"},
-      {"deltaplan two.onnx --loss mse --batch 2", "K|--dim"},
+      {"deltaplan two.onnx --loss mse --batch 2", "1 dimension|is unknown|K|--dim"},
       {"deltaplan model.onnx --batch 2 --loss mse --freeze nobody", "nobody"},
       {"deltaplan model.onnx --batch 2 --loss mse --freeze '*'", "train"},
       {"deltaplan model.onnx --batch 2 --loss mse -o /no/such/folder/a.plan", "/no/such/folder/a.plan"},

@@ -12,15 +12,7 @@
 #include "runtime/device.h"
 #include "tests/support/case_macros.h"
 #include "tests/support/one_node.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#endif
+#include "tests/support/sanitized.h"
 
 enum { BUFFER_BYTES = 1 << 20, MOST_INPUTS = 3, MOST_OUTPUTS = 2, MOST_CALLS = 1000 };
 
@@ -154,7 +146,7 @@ static void run_amounts(const delta_kernel_case_t *row, shortage_t shortage, siz
 }
 
 Test(onednn_faults, memory_that_ends_inside_the_library, .timeout = 120) {
-#ifdef SANITIZED
+#ifdef DELTA_TEST_SANITIZED
   cr_skip_test("a sanitizer has its own operator new, and takes much address space");
 #endif
   const delta_kernel_case_t rows[] = {
