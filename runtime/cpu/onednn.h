@@ -12,9 +12,9 @@ enum { DELTA_ONEDNN_MAX_ARGS = 5 };
 
 // oneDNN's calls that may throw, as functions that return dnnl_out_of_memory instead.
 #define DELTA_ONEDNN_MAKE(name, parameters, arguments) dnnl_status_t delta_onednn_call_##name parameters;
-#define DELTA_ONEDNN_USE(name, parameters, arguments)  DELTA_ONEDNN_MAKE(name, parameters, arguments)
+#define DELTA_ONEDNN_CALL(name, parameters, arguments) DELTA_ONEDNN_MAKE(name, parameters, arguments)
 #include "runtime/cpu/onednn_calls.inc"
-#undef DELTA_ONEDNN_USE
+#undef DELTA_ONEDNN_CALL
 #undef DELTA_ONEDNN_MAKE
 
 // A primitive with its memory objects; stored as a kernel's state.

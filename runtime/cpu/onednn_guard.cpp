@@ -1,8 +1,8 @@
 // The one file in C++: oneDNN's C functions let exceptions of C++ through (std::bad_alloc, when memory ends), which would end a program in C. Each call that
 // allocates is made here, and becomes a status. What oneDNN throws where it promised not to (destructors, its own threads) cannot be caught anywhere.
 //
-// Its own objects come from an operator new that answers NULL where no memory is left, and are written to all the same. So a call that makes something first
-// looks whether there is room for more than it will take.
+// Its own objects come from an operator new that answers NULL where no memory is left, and are written to all the same. So the calls with which
+// making a kernel begins look whether there is room for more than that will take.
 #include <cstddef>
 
 #include <dnnl.h>
@@ -32,8 +32,8 @@ bool has_room() {
     }                                                             \
   }
 #define DELTA_ONEDNN_MAKE(name, parameters, arguments) DELTA_ONEDNN_GUARD(name, parameters, arguments, has_room())
-#define DELTA_ONEDNN_USE(name, parameters, arguments)  DELTA_ONEDNN_GUARD(name, parameters, arguments, true)
+#define DELTA_ONEDNN_CALL(name, parameters, arguments) DELTA_ONEDNN_GUARD(name, parameters, arguments, true)
 #include "runtime/cpu/onednn_calls.inc"
 #undef DELTA_ONEDNN_MAKE
-#undef DELTA_ONEDNN_USE
+#undef DELTA_ONEDNN_CALL
 #undef DELTA_ONEDNN_GUARD
