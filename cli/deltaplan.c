@@ -214,7 +214,8 @@ static const delta_option_t option_rows[] = {
      .argument = "as-given|random",
      .offset = AT(init),
      .choices = init_choices,
-     .help = "random: weights whose external data is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
+     .help = "as-given (the default): a model that has some of its weights and lacks the file of others is refused; one without any can be "
+             "planned. random: weights whose file is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
              "biases 0. For benchmarks."},
     {.section = "TRAINING",
      .name = "--loss",
