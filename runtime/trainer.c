@@ -228,10 +228,13 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 
 static int64_t rows_per_update(const delta_trainer_t *trainer) { return trainer->batch * trainer->accumulate; }
 
+// A constant rate is the same however long the training is.
 static void describe_schedule(const delta_trainer_t *trainer, char out_text[DELTA_SCHEDULE_TEXT_BYTES]) {
   const delta_rate_t *rate = &trainer->rate;
-  snprintf(out_text, DELTA_SCHEDULE_TEXT_BYTES, "%s from %.9g over %lld steps, %lld of them warm-up",
-           delta_rate_schedule_name(rate->schedule), rate->base, (long long)trainer->total_steps, (long long)rate->warmup_steps);
+  const int length = snprintf(out_text, DELTA_SCHEDULE_TEXT_BYTES, "%s from %.9g, %lld steps of warm-up",
+                              delta_rate_schedule_name(rate->schedule), rate->base, (long long)rate->warmup_steps);
+  if (rate->schedule == DELTA_RATE_CONSTANT || length >= DELTA_SCHEDULE_TEXT_BYTES) return;
+  snprintf(out_text + length, DELTA_SCHEDULE_TEXT_BYTES - (size_t)length, " in %lld", (long long)trainer->total_steps);
 }
 
 // The position at the beginning, or the one to resume from, if it fits the data.

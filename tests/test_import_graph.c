@@ -26,7 +26,7 @@ static const dim_case_t dim_cases[] = {
     {"dimension without a name", "input x float32 [2,?]", 0, {{"x[1]", 6}}, "[2, 6]"},
     {"empty batch", "input x float32 [N,3]", 0, {{"N", 0}}, "[0, 3]"},
     {"nothing given", "input x float32 [N,S]; input z float32 [N,T]", 0, {{0}}, "error: 3 dimensions|'N'|'S'|'T'|--dim S=N|--batch N"},
-    {"one left", "input x float32 [N,S]", 4, {{0}}, "error: 1 dimensions|'S' (dimension 1 of input 'x'"},
+    {"one left", "input x float32 [N,S]", 4, {{0}}, "error: 1 dimension of|is unknown|'S' (dimension 1 of input 'x'"},
     {"batch against a fixed one", "input x float32 [2,3]", 4, {{0}}, "error: 'x'|2|--batch gives 4"},
     {"batch agrees with a fixed one", "input x float32 [4,3]", 4, {{0}}, "[4, 3]"},
     {"batch for nobody", "input x float32 []", 4, {{0}}, "error: --batch 4"},

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "tests/support/data_files.h"
 #include "tests/support/model_write.h"
+#include "tests/support/shell.h"
 #include "tests/support/training.h"
-#include "tests/support/words.h"
 
 static const char two_layers[] =
     "input x float32 [N,4]\n"
@@ -69,36 +69,16 @@ void delta_workplace_open(delta_workplace_t *w) {
                               "input x float32 [N,4]\ninit w float32 [4,3] 0.25\nnode MatMul x w -> logits\noutput logits\n");
 }
 
-// Runs a line of shell in the folder; the programs under test are found by name.
 const delta_process_result_t *delta_workplace_run(const delta_workplace_t *w, const char *line) {
-  static delta_process_result_t result;
-  static char script[8192];
-  snprintf(script, sizeof script, "PATH='%s':$PATH; cd '%s'; export XDG_CACHE_HOME=\"$PWD/cache\"; %s", DELTA_BINARY_FOLDER, w->folder.path,
-           line);
-  const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
-  delta_process_run(&(delta_process_t){.arguments = arguments, .limit_seconds = 60}, &result);
-  cr_assert(result.started && !result.timed_out, "%s: %s", line, result.error);
-  return &result;
+  return delta_test_shell(&w->folder, line);
 }
 
-void delta_workplace_expect(const delta_workplace_t *w, const char *line) {
-  const delta_process_result_t *result = delta_workplace_run(w, line);
-  cr_assert_eq(result->exit_status, 0, "%s: exit %d: %s", line, result->exit_status, result->error);
-}
-
-static bool is_one_line(const char *text) {
-  const char *end = strchr(text, '\n');
-  return end && end != text && end[1] == '\0';
-}
+void delta_workplace_expect(const delta_workplace_t *w, const char *line) { delta_test_shell_works(&w->folder, line); }
 
 void delta_workplace_expect_failures(const delta_workplace_t *w, int exit_status, const delta_line_case_t *cases, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const delta_process_result_t *result = delta_workplace_run(w, cases[i].line);
-    cr_expect_eq(result->exit_status, exit_status, "%s: exit %d: %s", cases[i].line, result->exit_status, result->error);
-    cr_expect(is_one_line(result->error), "%s: not one line: %s", cases[i].line, result->error);
-    cr_expect(delta_words_all(result->error, cases[i].words), "%s: not all of '%s' in: %s", cases[i].line, cases[i].words, result->error);
-  }
+  for (size_t i = 0; i < count; ++i) delta_test_shell_fails(&w->folder, exit_status, cases[i].line, cases[i].words);
 }
+
 char *delta_workplace_read(const delta_workplace_t *w, const char *name) {
   char path[DELTA_TEST_PATH_BYTES], *text = NULL;
   size_t size_bytes;
