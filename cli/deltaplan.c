@@ -40,7 +40,6 @@ static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NU
 static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const init_choices[] = {"as-given", "random", NULL};
-static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
 #define LATER(section, name, kind, argument, member, help) \
@@ -89,7 +88,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_SIZE_TEXT,
      .argument = "SIZE|N%|minimum|unlimited",
      .offset = AT(budget),
-     .choices = budget_choices,
+     .choices = delta_budget_choices,
      .help =
          "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
          "is what the device has free "
@@ -215,7 +214,8 @@ static const delta_option_t option_rows[] = {
      .argument = "as-given|random",
      .offset = AT(init),
      .choices = init_choices,
-     .help = "random: weights whose external data is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
+     .help = "as-given (the default): a model that has some of its weights and lacks the file of others is refused; one without any can be "
+             "planned. random: weights whose file is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
              "biases 0. For benchmarks."},
     {.section = "TRAINING",
      .name = "--loss",

@@ -7,6 +7,8 @@
 #include "base/number.h"
 #include "base/status.h"
 
+const char *const delta_budget_choices[] = {"N%", "minimum", "unlimited", NULL};
+
 // The value being read: which row, from what text, to where.
 typedef struct option_value {
   const delta_option_t *row;

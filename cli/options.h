@@ -60,6 +60,9 @@ typedef struct delta_option {
   delta_option_availability_t availability; // NOT_YET: a usage error that says so
 } delta_option_t;
 
+// The choices of a budget that is no size, for SIZE_TEXT.
+extern const char *const delta_budget_choices[];
+
 // A row for an option of a later version; `member` of the settings takes its value and is not read.
 #define DELTA_OPTION_LATER(section_, name_, kind_, argument_, settings_type, member, help_)                                             \
   {                                                                                                                                     \

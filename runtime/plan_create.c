@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -150,10 +151,6 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
-  return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
-}
-
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
   uint64_t minimum_bytes = 0;
@@ -166,7 +163,7 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
-  *out_minimum_bytes = round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
 
@@ -193,7 +190,7 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
-    home_bytes += round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
+    home_bytes += delta_size_round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
     if (home_bytes > plan->totals.host_budget_bytes) break;
     uint32_t at = maker->movable_count++;
     for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
@@ -240,7 +237,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   give_effort(maker, index, maker->options->time_limit_seconds / maker->part_count); // the programs share the time
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
-    const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
+    const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
     return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
@@ -268,7 +265,7 @@ static delta_status_t plan_programs(delta_plan_maker_t *maker) {
     if (plan->programs[i].schedule->arena_bytes > arena_bytes) arena_bytes = plan->programs[i].schedule->arena_bytes;
   }
   const delta_schedule_t *first = plan->programs[0].schedule;
-  totals->arena_bytes = round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
+  totals->arena_bytes = delta_size_round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
   return DELTA_OK;
@@ -467,7 +464,7 @@ static delta_status_t try_budgets(delta_plan_maker_t *maker) {
   static const int eighths[DELTA_BUDGETS_TRIED] = {0, 8, 4, 2, 6, 1, 3, 5, 7};
   delta_plan_t *plan = maker->plan;
   const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
-  const uint64_t most_bytes = round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
+  const uint64_t most_bytes = delta_size_round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
   const double start_seconds = delta_clock_seconds(), end_seconds = start_seconds + maker->options->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, DELTA_BUDGETS_TRIED, &plan->points));
   delta_status_t status = DELTA_OK;
