@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/problem_plan.h"
@@ -27,7 +28,7 @@ typedef struct delta_plan_settings {
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
-  bool nesterov, batchnorm_unbiased, json, verbose, devices;
+  bool nesterov, batchnorm_unbiased, json, verbose, devices, fit;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -72,7 +73,7 @@ static const delta_option_t option_rows[] = {
      .help = "Writes the device's measured costs to a file, for --profile, and for --device on other machines."},
     {.section = "MEMORY",
      .name = "--budget",
-     .kind = DELTA_OPTION_SIZE_TEXT,
+     .kind = DELTA_OPTION_SIZES_TEXT,
      .argument = "SIZE|N%|minimum|unlimited",
      .offset = AT(budget),
      .choices = budget_choices,
@@ -123,7 +124,14 @@ static const delta_option_t option_rows[] = {
      .minimum = 0,
      .maximum = 1e15,
      .help = "Of the search's draws and of --init random (0)."},
-    LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
+    {.section = "MEMORY",
+     .name = "--fit",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(fit),
+     .help =
+         "Prints, in place of a plan, a table of batches and budgets with the predicted slowdown of each, and the largest batch that "
+         "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); --time-limit is "
+         "for all of the table's searches together. Nothing is measured."},
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
      .name = "--device",
@@ -311,7 +319,8 @@ static const delta_option_t option_rows[] = {
 #undef LATER
 #undef AT
 
-static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--devices", NULL};
+static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--fit MODEL.onnx --loss NAME [options]",
+                                       "--devices", NULL};
 
 static const delta_program_t program = {
     .name = "deltaplan",
@@ -542,7 +551,43 @@ static delta_status_t check_version(const delta_plan_settings_t *settings) {
   return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
 }
 
+static delta_fit_request_t fit_request(const delta_plan_settings_t *settings, const char *model_path, const delta_plan_lists_t *lists) {
+  return (delta_fit_request_t){
+      .options = plan_options(settings, model_path, lists, (delta_log_sink_t){0}), .budgets = settings->budget, .json = settings->json};
+}
+
+static delta_status_t fit_model(const delta_plan_settings_t *settings, const char *model_path, delta_allocator_t allocator) {
+  delta_plan_lists_t lists = {0};
+  delta_status_t status = make_lists(settings, allocator, &lists);
+  const delta_fit_request_t request = fit_request(settings, model_path, &lists);
+  if (!status) status = delta_fit(&request, allocator);
+  free_lists(allocator, &lists);
+  return status;
+}
+
+// What does not go with --fit, and what goes with it alone.
+static delta_status_t check_fit(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
+  if (!settings->fit) {
+    const bool is_list = settings->budget && strchr(settings->budget, ',');
+    return is_list ? delta_status_make(INVALID_ARGUMENT, "--budget %s: several budgets are for --fit; give one", settings->budget)
+                   : DELTA_OK;
+  }
+  const struct {
+    const char *name, *value;
+  } refused[] = {{"-o", settings->output}, {"--save-profile", settings->save_profile}, {"--dump-problem", settings->dump_problem}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+    if (refused[i].value)
+      return delta_status_make(INVALID_ARGUMENT, "%s %s: --fit writes no files; leave one of the two out", refused[i].name,
+                               refused[i].value);
+  }
+  delta_fit_table_t table = {.allocator = allocator};
+  delta_status_t status = settings->budget ? delta_fit_parse_budgets(settings->budget, &table) : DELTA_OK;
+  delta_fit_deinit(&table);
+  return status;
+}
+
 static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
+  if (settings->fit) return delta_status_make(INVALID_ARGUMENT, "--fit %s: a problem file has no batch; give a model", path);
   const delta_problem_request_t request = {.path = path,
                                            .output = settings->output,
                                            .policy = settings->policy,
@@ -559,6 +604,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
   DELTA_RETURN_IF_ERROR(check_version(settings));
+  DELTA_RETURN_IF_ERROR(check_fit(settings, options->allocator));
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
@@ -573,7 +619,8 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return print_devices(allocator);
   const char *path = options->positionals.items[0];
-  return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
+  if (delta_is_problem_file(path)) return plan_problem(settings, path, allocator);
+  return settings->fit ? fit_model(settings, path, allocator) : make_plan(settings, path, allocator);
 }
 
 int main(int argc, char **argv) {

@@ -164,6 +164,44 @@ Test(cli, profiles, .timeout = 120) {
   delta_test_folder_remove(&w.folder);
 }
 
+#define DEVICE      " --device " DELTA_SOURCE_FOLDER "/profiles/cpu2.json "
+#define FIT_PLAN(n) "deltaplan model.onnx --loss cross_entropy" DEVICE "--budget 1MiB --batch " n " > plan.txt 2>&1"
+
+// The largest batch of the table can be planned, and the next cannot.
+Test(cli, fit, .timeout = 240) {
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 4MiB,1MiB" DEVICE " > fit.json");
+  expect_run(&w, "test $(grep -c '\"largest_batch\"' fit.json) = 2");
+  expect_run(&w, "n=$(sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p' fit.json | head -n 1) && test $n -gt 1 && " FIT_PLAN(
+                     "$n") " && ! " FIT_PLAN("$((n + 1))") " && grep -q -- --budget plan.txt");
+  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --budget 1MiB" DEVICE " | grep -q '1.00 MiB'");
+  // Without budgets: parts of what the device has. No plan and no profile is left behind.
+  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0" DEVICE " | grep -q '22.0 GiB'");
+  expect_run(&w, "test ! -e cache/delta");
+  delta_test_folder_remove(&w.folder);
+}
+
+Test(cli, wrong_usage_of_fit, .timeout = 120) {
+  static const line_case_t cases[] = {
+      {"deltaplan --fit", "no model given"},
+      {"deltaplan --fit model.onnx -o p.plan", "-o|--fit"},
+      {"deltaplan --fit model.onnx --save-profile p.json", "--save-profile|--fit"},
+      {"deltaplan --fit model.onnx --dump-problem p.json", "--dump-problem|--fit"},
+      {"deltaplan --fit model.onnx --budget 1GiB,", "--budget|1GiB,"},
+      {"deltaplan --fit model.onnx --budget 1GiB,,2GiB", "--budget|1GiB,,2GiB"},
+      {"deltaplan --fit model.onnx --budget 1GiB,much", "--budget|much"},
+      {"deltaplan --fit model.onnx --budget 1GiB,0", "--budget|0"},
+      {"deltaplan --fit model.onnx --budget 50%", "--budget|50%|sizes"},
+      {"deltaplan --fit model.onnx --budget minimum", "--budget|minimum|sizes"},
+      {"deltaplan model.onnx --budget 1GiB,2GiB", "--budget|--fit"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  EXPECT_FAILURES(&w, 2, cases);
+  delta_test_folder_remove(&w.folder);
+}
+
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
       {"deltaplan", "deltaplan|model|--help"},
@@ -261,7 +299,6 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
       "deltaplan model.onnx --split on",
       "deltaplan model.onnx --report r.html",
       "deltaplan model.onnx --trace t.json",
-      "deltaplan --fit model.onnx",
       "deltaplan --compare model.onnx",
       "deltarun a.plan --budget-file b",
       "deltarun a.plan --verify",
