@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/fit.h"
@@ -343,9 +344,8 @@ static const delta_program_t program = {
 static delta_status_t parse_dims(const delta_option_list_t *list, delta_dim_t *dims, char *names) {
   for (size_t i = 0; i < list->count; ++i) {
     const char *text = list->items[i].text, *equals = strchr(text, '=');
-    char *end = NULL;
-    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
-    if (!equals || equals == text || end == equals + 1 || *end || size < 0)
+    int64_t size = 0;
+    if (!equals || equals == text || !delta_number_parse_digits(equals + 1, &size) || size < 0)
       return delta_status_make(INVALID_ARGUMENT, "--dim %s: give NAME=N", text);
     memcpy(names, text, (size_t)(equals - text));
     names[equals - text] = '\0';

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/struct_size.h"
+#include "onnx/weights.h"
 #include "plans/problem_json.h"
 #include "runtime/absent.h"
 #include "runtime/plan_notes.h"
@@ -103,6 +105,7 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
+  DELTA_RETURN_IF_ERROR(delta_weights_check(maker->model, maker->plan->init_random, options->log));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
@@ -467,15 +470,6 @@ static delta_status_t keep_inputs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-// Versions of the structs: whoever was compiled with other headers is told so.
-static delta_status_t check_sizes(const delta_plan_options_t *options, const delta_plan_summary_t *summary) {
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
-  if (summary && summary->struct_size != sizeof *summary)
-    return delta_status_make(INVALID_ARGUMENT, "plan summary: set struct_size to sizeof(delta_plan_summary_t)");
-  return DELTA_OK;
-}
-
 static void deinit_maker(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
     delta_planner_destroy(maker->planners[i]);
@@ -490,7 +484,10 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
-  DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
+  DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
+  if (out_summary)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;

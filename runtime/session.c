@@ -2,6 +2,7 @@
 // does not have is planned when it first comes, in the same arena and state area, and kept.
 #include <string.h>
 
+#include "base/struct_size.h"
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
@@ -75,8 +76,8 @@ static delta_status_t reserve_arena(delta_session_t *session) {
 
 delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
   *out_session = NULL;
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "session options: call delta_session_options_init first");
+  DELTA_RETURN_IF_ERROR(
+      delta_struct_size_check("session options", "call delta_session_options_init", options->struct_size, sizeof *options));
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
   delta_session_t *session = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));
