@@ -147,7 +147,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "measure|estimate|FILE.json",
      .offset = AT(profile),
-     .help = "What kernels take. measure (the default) runs each once and keeps the times below $XDG_CACHE_HOME/delta; estimate measures "
+     .help = "What kernels take. measure (the default) runs each a few times, two minutes in all at most, and keeps the times below "
+             "$XDG_CACHE_HOME/delta; estimate measures "
              "nothing; a file is one that --save-profile wrote on such a machine. An equal profile gives an equal plan."},
     {.section = "DEVICE",
      .name = "--layout",
@@ -609,6 +610,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
     delta_plan_options_t plan = plan_options(settings, options->positionals.items[0], &lists, (delta_log_sink_t){0});
+    if (settings->fit) plan.budget = NULL; // a list, which check_fit has looked at
     status = delta_plan_options_check(&plan, options->allocator);
   }
   free_lists(options->allocator, &lists);
