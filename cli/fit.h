@@ -52,7 +52,7 @@ typedef struct delta_fit_table {
 DELTA_MUST_USE delta_status_t delta_fit_parse_budgets(const char *text, delta_fit_table_t *table);
 // `progress` is shown on `stream` (NULL: none).
 DELTA_MUST_USE delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table);
-void delta_fit_deinit(delta_fit_table_t *table); // Safe with a zeroed struct.
+void delta_fit_deinit(delta_fit_table_t *table); // Safe with a table that has its allocator alone.
 
 void delta_fit_print_text(const delta_fit_table_t *table, const delta_fit_request_t *request);
 DELTA_MUST_USE delta_status_t delta_fit_print_json(const delta_fit_table_t *table, const delta_fit_request_t *request);
