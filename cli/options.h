@@ -25,6 +25,7 @@
   X(FLAG, bool)                     /* true when given; no argument                                               */ \
   X(FLAG_OFF, bool)                 /* false when given; no argument                                              */ \
   X(SIZE_TEXT, const char *)        /* "8GiB", or one of `choices`; the choice "N%" stands for any percentage     */ \
+  X(SIZES_TEXT, const char *)       /* the same, or several with commas                                           */ \
   X(INTEGER, int64_t)               /* decimal, within [minimum, maximum] of the row when these differ            */ \
   X(NUMBER, double)                 /* finite, within [minimum, maximum] of the row when these differ             */ \
   X(TEXT, const char *)             /* anything that is not empty                                                 */ \
@@ -55,7 +56,7 @@ typedef struct delta_option {
   const char *argument;       // placeholder: "X", "SIZE"; NULL for flags
   const char *help;           // sentences; '\n' begins a new line
   size_t offset;              // of the value in the settings
-  const char *const *choices; // NULL-terminated; for CHOICE and SIZE_TEXT
+  const char *const *choices; // NULL-terminated; for CHOICE, SIZE_TEXT and SIZES_TEXT
   double minimum, maximum;
   delta_option_availability_t availability; // NOT_YET: a usage error that says so
 } delta_option_t;

@@ -47,6 +47,10 @@ static delta_status_t check_absent(const delta_plan_maker_t *maker) {
   if (options->save_profile)
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --device %s nothing is measured", options->save_profile,
                              options->device);
+  uint64_t budget_bytes = 0;
+  delta_status_free(options->budget ? delta_size_parse(options->budget, &budget_bytes) : DELTA_OK);
+  if ((double)budget_bytes > delta_profile_number(maker->device->profile, DELTA_PROFILE_MEMORY_BYTES))
+    delta_log(options->log, DELTA_LOG_WARNING, "--budget %s is more than device '%s' has", options->budget, maker->device->name);
   delta_log(
       options->log, DELTA_LOG_NOTE,
       "device '%s' is not measured here: %zu kernels have costs in '%s', the others are estimated by its roofline; memory for a plan: "
@@ -55,14 +59,34 @@ static delta_status_t check_absent(const delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
+// Says what the times of a plan rest on that was never measured.
+static void note_assumed(const delta_plan_maker_t *maker) {
+  const delta_profile_t *profile = delta_profiler_profile(maker->choice.profiler);
+  const delta_device_t *device = maker->device;
+  const delta_log_sink_t log = maker->options->log;
+  if (!profile) {
+    delta_log(log, DELTA_LOG_NOTE,
+              "nothing is measured: assumed are %.3g multiply-adds a second, %.3g GB/s of memory, copies below the arena at %.3g GB/s and "
+              "back at "
+              "%.3g GB/s",
+              device->roofline.flops_per_second / 2, device->roofline.memory_bytes_per_second / 1e9, device->offload_bytes_per_second / 1e9,
+              device->prefetch_bytes_per_second / 1e9);
+  } else if (!delta_profile_is_measured(profile, DELTA_PROFILE_OFFLOAD) || !delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH)) {
+    delta_log(log, DELTA_LOG_NOTE, "copies below the arena are not measured: assumed are %.3g GB/s, and back %.3g GB/s",
+              delta_profile_number(profile, DELTA_PROFILE_OFFLOAD) / 1e9, delta_profile_number(profile, DELTA_PROFILE_PREFETCH) / 1e9);
+  }
+}
+
 // What the choice of layouts, and later of a schedule, goes by.
 static delta_status_t open_profile(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
   if (maker->device->profile) return check_absent(maker);
   if (options->profile && strcmp(options->profile, "estimate") == 0) {
-    if (!options->save_profile) return DELTA_OK;
-    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+    if (options->save_profile)
+      return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+    note_assumed(maker);
+    return DELTA_OK;
   }
   // Only a budget given as a size is known before the plan.
   uint64_t limit_bytes = 0;
@@ -76,7 +100,9 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
                                                      .progress = options->progress,
                                                      .self = options->progress_self};
   DELTA_RETURN_IF_ERROR(delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler));
-  return delta_profiler_measure_copies(maker->choice.profiler);
+  DELTA_RETURN_IF_ERROR(delta_profiler_measure_copies(maker->choice.profiler));
+  note_assumed(maker);
+  return DELTA_OK;
 }
 
 // Hands on what was measured.
