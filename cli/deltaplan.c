@@ -64,7 +64,7 @@ static const delta_option_t option_rows[] = {
      .offset = AT(report),
      .help = "Writes a page that shows the plan: memory over time, the lanes, what becomes of each tensor, and, when a model is planned, "
              "other budgets, which "
-             "are tried for at most --time-limit more."},
+             "are tried for about --time-limit more."},
     {.section = "OUTPUT",
      .name = "--trace",
      .kind = DELTA_OPTION_TEXT,

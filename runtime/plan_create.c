@@ -426,9 +426,21 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   return DELTA_OK;
 }
 
-// Tries budgets from the least to that of everything kept, coarse ones first, while there is time. They are listed by budget; the plan's own is set again.
+// A plan for less is a plan for more.
+static void offer_to_larger(delta_budget_point_t *points, uint32_t count) {
+  for (uint32_t i = 1; i < count; ++i) {
+    const delta_budget_point_t *smaller = &points[i - 1];
+    if (!smaller->fits || (points[i].fits && points[i].step_seconds <= smaller->step_seconds)) continue;
+    points[i].fits = true;
+    points[i].peak_bytes = smaller->peak_bytes;
+    points[i].step_seconds = smaller->step_seconds;
+  }
+}
+
+// Tries budgets from the least to that of everything kept while there is time, coarse ones first, and late those for which states go below, which take longer. They
+// are listed by budget; the plan's own is set again.
 static delta_status_t try_budgets(delta_plan_maker_t *maker) {
-  static const int eighths[DELTA_BUDGETS_TRIED] = {0, 8, 4, 2, 6, 1, 3, 5, 7};
+  static const int eighths[DELTA_BUDGETS_TRIED] = {8, 4, 6, 2, 7, 5, 3, 1, 0};
   delta_plan_t *plan = maker->plan;
   const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
   const uint64_t most_bytes = round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
@@ -444,6 +456,7 @@ static delta_status_t try_budgets(delta_plan_maker_t *maker) {
     for (; at > 0 && plan->points[at - 1].budget_bytes > point.budget_bytes; --at) plan->points[at] = plan->points[at - 1];
     plan->points[at] = point;
   }
+  offer_to_larger(plan->points, plan->point_count);
   plan->totals.budget_bytes = own_bytes;
   maker->trying_seconds = delta_clock_seconds() - start_seconds;
   return status;

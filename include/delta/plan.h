@@ -57,7 +57,7 @@ typedef struct delta_plan_options {
       *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
   // Where delta_plan_write_report and delta_plan_write_trace will write: the plan keeps what they need, and the paths are looked at like output_path; NULL for
-  // none. With a report other budgets are tried too, for at most as long as the search may take.
+  // none. With a report other budgets are tried too, for about as long as the search may take.
   const char *report_path, *trace_path;
   const char *init; // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;

@@ -683,7 +683,8 @@
       line(cx - 4, cy - 4, cx + 4, cy + 4, "missing");
       line(cx - 4, cy + 4, cx + 4, cy - 4, "missing");
     }
-    if (points.length > 1) svg.append(makeSvg("polyline", {class: "curve", points: points.map(([b, s]) => x(b) + "," + y(s)).join(" ")}));
+    const curve = [...points, own].sort((a, b) => a[0] - b[0]);
+    if (points.length > 0) svg.append(makeSvg("polyline", {class: "curve", points: curve.map(([b, s]) => x(b) + "," + y(s)).join(" ")}));
     for (const [bytes, slow] of points) {
       const dot = makeSvg("circle", {cx: x(bytes), cy: y(slow), r: 3.5, class: "dot"});
       dot.append(makeSvg("title", {}, bytesText(bytes) + ": " + percentText(slow)));
