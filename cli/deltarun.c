@@ -1,4 +1,4 @@
-// deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is runtime/trainer.
+// deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is delta_session_train.
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@
 #include "cli/progress.h"
 #include "plans/plan.h"
 #include "runtime/checkpoint_folder.h"
-#include "runtime/trainer.h"
+#include "runtime/metrics.h"
+#include "runtime/rate.h"
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
@@ -284,7 +285,7 @@ static delta_status_t on_begin(void *self, int64_t total_steps) {
   return DELTA_OK;
 }
 
-static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
+static delta_status_t on_step(void *self, const delta_train_step_t *step) {
   delta_run_output_t *output = self;
   output->state = (delta_progress_state_t){
       .done = step->step,
@@ -304,7 +305,7 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
 
-static delta_status_t on_evaluation(void *self, const delta_metrics_evaluation_t *evaluation) {
+static delta_status_t on_evaluation(void *self, const delta_train_evaluation_t *evaluation) {
   delta_run_output_t *output = self;
   char line[160];
   int length = snprintf(line, sizeof line, "epoch %lld: evaluation loss %.4f", (long long)evaluation->epoch, evaluation->loss);
@@ -334,31 +335,28 @@ static delta_status_t on_save(void *self, const delta_training_position_t *posit
 
 // --- the run -----------------------------------------------------------------------------------------------------------------------------------
 
-static delta_trainer_options_t trainer_options(const delta_run_settings_t *settings, const delta_plan_t *plan, delta_session_t *session,
-                                               delta_log_sink_t log, delta_run_output_t *output) {
-  return (delta_trainer_options_t){
-      .session = session,
-      .data = settings->data,
-      .evaluation = settings->evaluation,
-      .batch = delta_plan_rows(plan),
-      .accumulate = plan->accumulate,
-      .steps = settings->steps,
-      .epochs = settings->epochs,
-      .shuffle = settings->shuffle,
-      .drop_last = settings->drop_last,
-      .seed = (uint64_t)settings->seed,
-      .rate = {.schedule = (delta_rate_schedule_t)settings->schedule,
-               .base = settings->learning_rate < 0 ? plan->learning_rate : settings->learning_rate,
-               .warmup_steps = settings->warmup},
-      .log = log,
-      .stop_requested = &stop_signal,
-      .on_begin = on_begin,
-      .on_step = on_step,
-      .on_evaluation = on_evaluation,
-      .save_every = settings->checkpoint_every,
-      .on_save = settings->checkpoint ? on_save : NULL,
-      .self = output,
-  };
+static delta_train_options_t train_options(const delta_run_settings_t *settings, delta_log_sink_t log, delta_run_output_t *output) {
+  delta_train_options_t options;
+  delta_train_options_init(&options);
+  options.data = settings->data;
+  options.evaluation = settings->evaluation;
+  options.epochs = settings->epochs;
+  options.steps = settings->steps;
+  options.learning_rate = settings->learning_rate;
+  options.schedule = schedule_choices[settings->schedule];
+  options.warmup_steps = settings->warmup;
+  options.shuffle = settings->shuffle;
+  options.drop_last = settings->drop_last;
+  options.seed = (uint64_t)settings->seed;
+  options.stop_requested = &stop_signal;
+  options.on_begin = on_begin;
+  options.on_step = on_step;
+  options.on_evaluation = on_evaluation;
+  options.save_every = settings->checkpoint_every;
+  options.on_save = settings->checkpoint ? on_save : NULL;
+  options.self = output;
+  options.log = log;
+  return options;
 }
 
 // Opens the folder of checkpoints, and gives the session the newest of them when that is asked for.
@@ -411,14 +409,14 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
 }
 
 // The trace of the last step; one of a chosen step was written at that step.
-static delta_status_t write_last_trace(const delta_run_output_t *output, const delta_trainer_result_t *result) {
+static delta_status_t write_last_trace(const delta_run_output_t *output, const delta_train_result_t *result) {
   if (!output->trace || output->has_trace) return DELTA_OK;
   if (output->trace_step == 0) return delta_session_write_trace(output->session, output->trace);
   return delta_status_make(INVALID_ARGUMENT, "--trace-step %lld: this training ended at step %lld without it, so '%s' was not written",
                            (long long)output->trace_step, (long long)result->steps, output->trace);
 }
 
-static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result) {
+static void report_end(const delta_run_settings_t *settings, const delta_train_result_t *result) {
   if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
   if (settings->output) printf("wrote %s\n", settings->output);
   if (settings->trace) printf("wrote %s\n", settings->trace);
@@ -472,7 +470,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   delta_plan_t *plan = NULL;
   delta_session_t *session = NULL;
   delta_run_output_t output = {.metrics.descriptor = -1, .checkpoints.descriptor = -1};
-  delta_trainer_result_t result = {0};
+  delta_train_result_t result = {.struct_size = sizeof result};
   delta_training_position_t position;
   bool resumes = false;
   delta_status_t status = DELTA_OK;
@@ -486,9 +484,9 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   DELTA_GOTO_IF_ERROR(status, open_checkpoints(settings, &output, allocator, &position, &resumes), cleanup);
   if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, resumes, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;
-  delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
+  delta_train_options_t options = train_options(settings, delta_cli_log_sink(&log), &output);
   options.resume = resumes ? &position : NULL;
-  status = name_checkpoint(delta_trainer_run(&options, allocator, &result), &output);
+  status = name_checkpoint(delta_session_train(session, &options, &result), &output);
   // Also before an error: the message stands on a line of its own. At the end the mean rate of the whole run is told.
   if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());

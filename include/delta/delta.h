@@ -8,6 +8,7 @@
 #include <delta/plan.h>
 #include <delta/session.h>
 #include <delta/status.h>
+#include <delta/train.h>
 #include <delta/version.h>
 
 #endif // DELTA_DELTA_H_

@@ -27,7 +27,7 @@ typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
-  const char *device;        // "cpu"
+  const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
@@ -88,10 +88,11 @@ DELTA_API void delta_plan_free(delta_plan_t *plan);
 // given its model since; INVALID_ARGUMENT otherwise. Written aside and renamed.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_report(const delta_plan_t *plan, const char *path);
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_trace(const delta_plan_t *plan, const char *path);
-// Gives a loaded plan what the two need, by building its programs again from the model: that at model_path, or its own beside plan_path. MISMATCH when
-// the model is another, MALFORMED when the plan is not one of it. No weights are read.
+// Gives a loaded plan what the two need, by building its programs again from the model: that at model_path, or, where it is NULL, its own beside plan_path. `device`
+// is "NAME.json", the profile, when the plan was made for a device that is not there; NULL: the plan's. MISMATCH when the model is another, MALFORMED when
+// the plan is not one of it. No weights are read.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_open_model(delta_plan_t *plan, const char *plan_path, const char *model_path,
-                                                              const char *external_data, delta_log_sink_t log);
+                                                              const char *external_data, const char *device, delta_log_sink_t log);
 
 // An input of the programs: what a data reader must supply.
 typedef struct delta_input_info {
@@ -108,6 +109,7 @@ typedef struct delta_input_info {
 struct delta_plan_summary {
   size_t struct_size; // set by the caller
   const char *policy; // borrowed from the plan; NULL when there is none
+  const char *device; // the one the plan is for; borrowed from the plan; NULL when there is none
   char numerics_id[17];
   uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;
