@@ -599,7 +599,7 @@
     const tiles = [["Budget", data.budget_bytes === null ? "unlimited" : bytesText(data.budget_bytes)], ["Peak", peak],
       ["Predicted step", secondsText(data.step_seconds)]];
     if (slow !== null) tiles.push(["Slowdown", percentText(Math.max(slow, 0))]);
-    tiles.push(["Copied below a step", bytesText(main.swapped_bytes)], ["Made again a step", secondsText(main.recompute_seconds)]);
+    tiles.push(["Swapped per step", bytesText(main.swapped_bytes)], ["Rebuilt per step", secondsText(main.recompute_seconds)]);
     byId("tiles").replaceChildren(...tiles.map(([what, value]) => make("div", {}, make("span", {}, what), make("b", {}, value))));
     const choice = byId("program");
     data.programs.forEach((program, i) => choice.append(make("option", {value: i},
