@@ -65,7 +65,7 @@ static const delta_option_t option_rows[] = {
      .offset = AT(report),
      .help = "Writes a page that shows the plan: memory over time, the lanes, what becomes of each tensor, and, when a model is planned, "
              "other budgets, which "
-             "are tried for at most --time-limit more."},
+             "are tried for about --time-limit more."},
     {.section = "OUTPUT",
      .name = "--trace",
      .kind = DELTA_OPTION_TEXT,
@@ -623,6 +623,7 @@ static delta_status_t show_plan(const delta_plan_settings_t *settings, const cha
   const delta_show_request_t request = {.plan_path = path,
                                         .model_path = settings->model,
                                         .external_data = settings->external_data,
+                                        .device = delta_options_given(options, "--device") ? settings->device : NULL,
                                         .report = settings->report,
                                         .trace = settings->trace,
                                         .log = delta_cli_log_sink(&log)};

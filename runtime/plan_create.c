@@ -145,10 +145,8 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
-  const char *device = options->device ? options->device : "cpu";
-  DELTA_RETURN_IF_ERROR(delta_text_ends_with(device, ".json")
-                            ? delta_absent_device_open(device, &device_options, maker->allocator, &maker->device)
-                            : delta_device_open(device, &device_options, maker->allocator, &maker->device));
+  DELTA_RETURN_IF_ERROR(
+      delta_device_open_any(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
   return open_profile(maker);
 }
 
@@ -450,17 +448,6 @@ static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
-// Whether the kernels of nodes are not known: no device can then run the plan.
-static bool is_estimated(const delta_plan_maker_t *maker) {
-  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
-    const delta_selection_t *selection = maker->parts[i].selection;
-    for (uint32_t node = 0; node < selection->node_count; ++node) {
-      if (selection->names[node] == delta_absent_kernel) return true;
-    }
-  }
-  return false;
-}
-
 // ---- For reports
 
 // Plans the first program within a budget, for how long it takes and what it holds.
@@ -485,9 +472,21 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   return DELTA_OK;
 }
 
-// Tries budgets from the least to that of everything kept, coarse ones first, while there is time. They are listed by budget; the plan's own is set again.
+// A plan for less is a plan for more.
+static void offer_to_larger(delta_budget_point_t *points, uint32_t count) {
+  for (uint32_t i = 1; i < count; ++i) {
+    const delta_budget_point_t *smaller = &points[i - 1];
+    if (!smaller->fits || (points[i].fits && points[i].step_seconds <= smaller->step_seconds)) continue;
+    points[i].fits = true;
+    points[i].peak_bytes = smaller->peak_bytes;
+    points[i].step_seconds = smaller->step_seconds;
+  }
+}
+
+// Tries budgets from the least to that of everything kept while there is time, coarse ones first, and late those for which states go below, which take longer. They
+// are listed by budget; the plan's own is set again.
 static delta_status_t try_budgets(delta_plan_maker_t *maker) {
-  static const int eighths[DELTA_BUDGETS_TRIED] = {0, 8, 4, 2, 6, 1, 3, 5, 7};
+  static const int eighths[DELTA_BUDGETS_TRIED] = {8, 4, 6, 2, 7, 5, 3, 1, 0};
   delta_plan_t *plan = maker->plan;
   const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
   const uint64_t most_bytes = delta_size_round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
@@ -503,6 +502,7 @@ static delta_status_t try_budgets(delta_plan_maker_t *maker) {
     for (; at > 0 && plan->points[at - 1].budget_bytes > point.budget_bytes; --at) plan->points[at] = plan->points[at - 1];
     plan->points[at] = point;
   }
+  offer_to_larger(plan->points, plan->point_count);
   plan->totals.budget_bytes = own_bytes;
   maker->trying_seconds = delta_clock_seconds() - start_seconds;
   return status;
@@ -514,6 +514,17 @@ static delta_status_t keep_views(delta_plan_maker_t *maker) {
     DELTA_RETURN_IF_ERROR(delta_plan_keep_view(maker->plan, i, parts->graph, parts->tensor_of_storage, &parts->problem));
   }
   return DELTA_OK;
+}
+
+// Whether the kernels of nodes are not known: no device can then run the plan.
+static bool is_estimated(const delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
+    const delta_selection_t *selection = maker->parts[i].selection;
+    for (uint32_t node = 0; node < selection->node_count; ++node) {
+      if (selection->names[node] == delta_absent_kernel) return true;
+    }
+  }
+  return false;
 }
 
 // Names everything the bits of a run depend on.
