@@ -1,0 +1,17 @@
+// Writes the code of a planned expression: what compiled.c and compiled_code.c share.
+#ifndef DELTA_RUNTIME_CPU_COMPILED_CODE_H_
+#define DELTA_RUNTIME_CPU_COMPILED_CODE_H_
+
+#include "runtime/cpu/assembler.h"
+#include "runtime/cpu/compiled.h"
+
+// Slots that every block has.
+enum { DELTA_COMPILED_SLOT_SIGN, DELTA_COMPILED_SLOT_ONES, DELTA_COMPILED_FIRST_SLOT };
+
+// Whether code exists for an instruction on varying values.
+bool delta_compiled_has_code(delta_expr_op_t op);
+
+// Writes a function of one argument, the block. False when registers do not suffice.
+bool delta_compiled_write(const delta_compiled_t *compiled, bool streams, delta_assembler_t *assembler);
+
+#endif // DELTA_RUNTIME_CPU_COMPILED_CODE_H_

@@ -1,0 +1,108 @@
+// Runs of a space and what code needs for each.
+#include "runtime/cpu/runs.h"
+
+#include <string.h>
+
+// How an input goes along a run of whole inner dimensions: dense, a single value, or the values of a period.
+static bool is_dense(const delta_tile_space_t *space, uint32_t k, int32_t outer_rank) {
+  int64_t stride = 1;
+  for (int32_t d = space->rank - 1; d >= outer_rank; --d) {
+    if (space->strides[k][d] != stride) return false;
+    stride *= space->dims[d];
+  }
+  return true;
+}
+
+static bool repeats(const delta_tile_space_t *space, uint32_t k, int32_t outer_rank, bool is_periodic) {
+  const int32_t last = space->rank - 1;
+  if (!is_periodic) return space->strides[k][last] == 0;
+  return space->strides[k][outer_rank] == 0 && space->strides[k][last] <= 1;
+}
+
+const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space, int32_t width) {
+  const int32_t last = space->rank - 1;
+  if (width == 0) return "the processor has no AVX2";
+  *runs = (delta_runs_t){.space = *space, .outer_rank = last, .length = space->dims[last], .count = 1, .period = 1};
+  const int64_t inner = space->dims[last];
+  const bool is_periodic = space->rank > 1 && inner <= width && width % inner == 0 && space->reduced[last] == false;
+  if (is_periodic) {
+    runs->outer_rank = last - 1;
+    runs->length *= space->dims[last - 1];
+    runs->period = inner;
+  }
+  for (int32_t d = 0; d < runs->outer_rank; ++d) runs->count *= space->dims[d];
+  if (runs->count > 1 && runs->length < 2 * width) return "its runs are short";
+  for (uint32_t k = 0; k < space->input_count; ++k) {
+    runs->is_dense[k] = is_dense(space, k, runs->outer_rank);
+    if (runs->is_dense[k] && space->dtypes[k] != DELTA_DTYPE_FLOAT32) return "an input is not float32";
+    if (!runs->is_dense[k] && !repeats(space, k, runs->outer_rank, is_periodic)) return "an input neither advances nor repeats";
+  }
+  return NULL;
+}
+
+int64_t delta_runs_offset(const delta_runs_t *runs, uint32_t k, int64_t run) {
+  int64_t offset = 0;
+  for (int32_t d = runs->outer_rank - 1; d >= 0; --d) {
+    offset += run % runs->space.dims[d] * runs->space.strides[k][d];
+    run /= runs->space.dims[d];
+  }
+  return offset;
+}
+
+void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, int64_t run,
+                     delta_compiled_block_t *block) {
+  for (uint32_t k = 0; k < runs->space.input_count; ++k) {
+    if (compiled->slot_of_input[k] < 0) continue;
+    float *slot = block->slots[compiled->slot_of_input[k]];
+    const int64_t stride = runs->space.strides[k][runs->space.rank - 1];
+    delta_tile_load_run(inputs[k], runs->space.dtypes[k], delta_runs_offset(runs, k, run), stride, runs->period, slot);
+    for (int64_t lane = runs->period; lane < DELTA_COMPILED_LANES; ++lane) slot[lane] = slot[lane - runs->period];
+  }
+  delta_compiled_update(compiled, block);
+}
+
+// The last elements, fewer than a vector, in room of their own.
+static void execute_rest(const delta_compiled_t *compiled, const void *const *from, float *const *to, int64_t count,
+                         delta_compiled_block_t *block) {
+  const delta_expr_t *expr = compiled->spec.expr;
+  _Alignas(64) float room[DELTA_COMPILED_POINTERS][DELTA_COMPILED_LANES];
+  double sums[DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES];
+  for (int p = 0; p < DELTA_COMPILED_POINTERS; ++p) block->pointers[p] = room[p];
+  for (uint16_t k = 0; k < expr->input_count; ++k) {
+    if (compiled->pointer_of_input[k] < 0) continue;
+    float *values = room[compiled->pointer_of_input[k]];
+    memset(values, 0, sizeof room[0]);
+    memcpy(values, from[k], (size_t)count * sizeof *values);
+  }
+  memcpy(sums, block->sums, sizeof sums);
+  block->size_bytes = compiled->width * (int64_t)sizeof(float);
+  delta_compiled_run(compiled, block, false);
+  for (uint16_t k = 0; k < expr->output_count; ++k) {
+    for (int64_t lane = count; lane < compiled->width; ++lane) block->sums[k][lane] = sums[k][lane];
+    if (compiled->pointer_of_output[k] >= 0) memcpy(to[k], room[compiled->pointer_of_output[k]], (size_t)count * sizeof(float));
+  }
+}
+
+void delta_runs_execute(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, float *const *outputs,
+                        int64_t run, int64_t from, int64_t count, bool streams, delta_compiled_block_t *block) {
+  const delta_expr_t *expr = compiled->spec.expr;
+  const int64_t whole = count / compiled->width * compiled->width, rest = count - whole;
+  const void *rest_inputs[DELTA_EXPR_MAX_INPUTS];
+  float *rest_outputs[DELTA_EXPR_MAX_OUTPUTS];
+  for (uint16_t k = 0; k < expr->input_count; ++k) {
+    if (compiled->pointer_of_input[k] < 0) continue;
+    const float *start = (const float *)inputs[k] + delta_runs_offset(runs, k, run) + from;
+    block->pointers[compiled->pointer_of_input[k]] = start;
+    rest_inputs[k] = start + whole;
+  }
+  for (uint16_t k = 0; k < expr->output_count; ++k) {
+    if (compiled->pointer_of_output[k] < 0) continue;
+    block->pointers[compiled->pointer_of_output[k]] = outputs[k] + from;
+    rest_outputs[k] = outputs[k] + from + whole;
+  }
+  if (whole > 0) {
+    block->size_bytes = whole * (int64_t)sizeof(float);
+    delta_compiled_run(compiled, block, streams);
+  }
+  if (rest > 0) execute_rest(compiled, rest_inputs, rest_outputs, rest, block);
+}
