@@ -4,7 +4,7 @@
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64 };
+enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64, WINOGRAD_LEAST_CHANNELS = 32, WINOGRAD_MOST_BYTES = 48 << 20 };
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
@@ -107,8 +107,9 @@ static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_
   return make_reorder(operand, &state->primitive, is_result ? wanted : plain, is_result ? plain : wanted);
 }
 
-delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
-  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+static delta_status_t prepare_with(delta_kernel_t *kernel, dnnl_alg_kind_t algorithm) {
+  delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+  pass.algorithm = algorithm;
   delta_conv_blocked_t *state = NULL;
   dnnl_memory_desc_t plain[DELTA_CONV_ROLES], any[DELTA_CONV_ROLES], bias;
   dnnl_primitive_desc_t description = NULL;
@@ -138,6 +139,31 @@ delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
 cleanup:
   if (description) dnnl_primitive_desc_destroy(description);
   return status;
+}
+
+delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) { return prepare_with(kernel, dnnl_convolution_direct); }
+
+// Winograd's algorithm: less than half of the products for windows of 3 by 3, for more workspace. Gains where there are channels enough to pay for its
+// transformations.
+const char *delta_cpu_conv_winograd_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  const char *reason = delta_cpu_conv_refuse(graph, node);
+  if (reason) return reason;
+  const delta_conv_pass_t pass = delta_conv_pass_of(graph, node);
+  const delta_window_t *window = &pass.attrs->window;
+  if (pass.attrs->x_layout != DELTA_LAYOUT_BLOCKED_16 || pass.attrs->y_layout != DELTA_LAYOUT_BLOCKED_16)
+    return "a tensor is not in blocks of 16";
+  if (window->spatial != 2 || pass.attrs->group != 1) return "it is not a plane, or has groups";
+  for (int32_t d = 0; d < window->spatial; ++d) {
+    if (window->kernel[d] != 3 || window->strides[d] != 1 || window->dilations[d] != 1) return "the windows are not 3 by 3 side by side";
+  }
+  const int64_t *weight = pass.shapes[DELTA_CONV_W].dims;
+  return weight[0] < WINOGRAD_LEAST_CHANNELS || weight[1] < WINOGRAD_LEAST_CHANNELS ? "there are few channels" : NULL;
+}
+
+delta_status_t delta_cpu_conv_winograd_prepare(delta_kernel_t *kernel) {
+  DELTA_RETURN_IF_ERROR(prepare_with(kernel, dnnl_convolution_winograd));
+  if (kernel->workspace_bytes <= WINOGRAD_MOST_BYTES) return DELTA_OK;
+  return delta_status_make(UNSUPPORTED, "Winograd's algorithm needs a workspace of %zu bytes", kernel->workspace_bytes);
 }
 
 void delta_cpu_conv_blocked_release(delta_kernel_t *kernel) {
