@@ -5,23 +5,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <dnnl.h>
-
 #include "runtime/cpu/compiled_code.h"
+#include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/tile.h"
 
-#if defined(__x86_64__)
-// oneDNN's limit (ONEDNN_MAX_CPU_ISA) holds for our code as well: one switch for the whole process.
 int32_t delta_compiled_width(void) {
-  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  const bool has_wide = (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-  const bool has_narrow = (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
-  if (has_wide && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return 16;
-  return has_narrow && __builtin_cpu_supports("avx2") ? 8 : 0;
+  static const int32_t widths[] = {
+      [DELTA_INSTRUCTION_SET_SSE2] = 0, [DELTA_INSTRUCTION_SET_AVX2] = 8, [DELTA_INSTRUCTION_SET_AVX512] = DELTA_COMPILED_LANES};
+  return widths[delta_cpu_instruction_set()];
 }
-#else
-int32_t delta_compiled_width(void) { return 0; }
-#endif
 
 static bool has_operand(const delta_expr_instr_t *instr, int k) { return k < delta_expr_op_info((delta_expr_op_t)instr->op)->arity; }
 
