@@ -9,6 +9,9 @@
 #include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/tile.h"
 
+// Each takes two of sixteen registers.
+enum { MOST_NARROW_SUMS = 5 };
+
 int32_t delta_compiled_width(void) {
   static const int32_t widths[] = {
       [DELTA_INSTRUCTION_SET_SSE2] = 0, [DELTA_INSTRUCTION_SET_AVX2] = 8, [DELTA_INSTRUCTION_SET_AVX512] = DELTA_COMPILED_LANES};
@@ -77,12 +80,11 @@ const char *delta_compiled_plan(delta_compiled_t *compiled, const delta_compiled
   *compiled = (delta_compiled_t){.spec = *spec, .width = delta_compiled_width(), .slot_count = DELTA_COMPILED_FIRST_SLOT};
   if (compiled->width == 0) return "the processor has no AVX2";
   if (spec->expr->compute != DELTA_DTYPE_FLOAT32) return "the expression does not compute in float32";
-  if (spec->sums && spec->expr->output_count * 2 + 4 > compiled->width + 2 * (compiled->width == DELTA_COMPILED_LANES))
-    return "too many sums at once";
   compiled->wide = compiled->width == DELTA_COMPILED_LANES;
   for (size_t i = 0; i < DELTA_EXPR_MAX_INSTRS; ++i) compiled->slot_of[i] = -1;
   for (size_t k = 0; k < DELTA_EXPR_MAX_INPUTS; ++k) compiled->slot_of_input[k] = compiled->pointer_of_input[k] = -1;
   for (size_t k = 0; k < DELTA_EXPR_MAX_OUTPUTS; ++k) compiled->pointer_of_output[k] = -1;
+  if (spec->sums && !compiled->wide && spec->expr->output_count > MOST_NARROW_SUMS) return "too many sums at once";
   find_live(compiled);
   const char *reason = place_values(compiled);
   if (reason) return reason;
