@@ -35,15 +35,19 @@ static bool take_slot(delta_compiled_t *compiled, int16_t *out_slot) {
   return true;
 }
 
+static bool take_pointer(delta_compiled_t *compiled, int16_t *out_pointer) {
+  if (compiled->pointer_count == DELTA_COMPILED_POINTERS) return false;
+  *out_pointer = (int16_t)compiled->pointer_count++;
+  return true;
+}
+
 // Places an input: a pointer or a slot.
-static const char *place_input(delta_compiled_t *compiled, uint16_t instr, int16_t *pointer_count) {
+static const char *place_input(delta_compiled_t *compiled, uint16_t instr) {
   const uint16_t input = compiled->spec.expr->instrs[instr].operands[0];
   compiled->is_varying[instr] = compiled->spec.is_dense[input];
   if (compiled->spec.is_dense[input]) {
     if (compiled->pointer_of_input[input] >= 0) return NULL;
-    if (*pointer_count == DELTA_COMPILED_POINTERS) return "too many tensors for its registers";
-    compiled->pointer_of_input[input] = (*pointer_count)++;
-    return NULL;
+    return take_pointer(compiled, &compiled->pointer_of_input[input]) ? NULL : "too many tensors for its registers";
   }
   if (compiled->slot_of_input[input] < 0 && !take_slot(compiled, &compiled->slot_of_input[input])) return "too many values at once";
   compiled->slot_of[instr] = compiled->slot_of_input[input];
@@ -52,12 +56,11 @@ static const char *place_input(delta_compiled_t *compiled, uint16_t instr, int16
 
 static const char *place_values(delta_compiled_t *compiled) {
   const delta_expr_t *expr = compiled->spec.expr;
-  int16_t pointer_count = 0;
   for (uint16_t i = 0; i < expr->instr_count; ++i) {
     const delta_expr_instr_t *instr = &expr->instrs[i];
     if (!compiled->is_live[i]) continue;
     if (instr->op == DELTA_EXPR_INPUT) {
-      const char *reason = place_input(compiled, i, &pointer_count);
+      const char *reason = place_input(compiled, i);
       if (reason) return reason;
       continue;
     }
@@ -70,10 +73,24 @@ static const char *place_values(delta_compiled_t *compiled) {
   }
   for (uint16_t k = 0; k < expr->output_count; ++k) {
     if (compiled->spec.sums || !compiled->spec.is_wanted[k]) continue;
-    if (pointer_count == DELTA_COMPILED_POINTERS) return "too many tensors for its registers";
-    compiled->pointer_of_output[k] = pointer_count++;
+    if (!take_pointer(compiled, &compiled->pointer_of_output[k])) return "too many tensors for its registers";
   }
   return NULL;
+}
+
+// Values that do not vary are computed in front of the loop, but for those that have no code and what these need.
+static void find_outside(delta_compiled_t *compiled) {
+  const delta_expr_t *expr = compiled->spec.expr;
+  for (int32_t i = expr->instr_count - 1; i >= 0; --i) {
+    const delta_expr_instr_t *instr = &expr->instrs[i];
+    if (compiled->slot_of[i] < 0 || instr->op == DELTA_EXPR_INPUT || instr->op == DELTA_EXPR_CONST) {
+      compiled->is_outside[i] = false;
+      continue;
+    }
+    compiled->is_outside[i] |= !delta_compiled_has_code((delta_expr_op_t)instr->op);
+    compiled->has_outside |= compiled->is_outside[i];
+    for (int k = 0; compiled->is_outside[i] && has_operand(instr, k); ++k) compiled->is_outside[instr->operands[k]] = true;
+  }
 }
 
 const char *delta_compiled_plan(delta_compiled_t *compiled, const delta_compiled_spec_t *spec) {
@@ -88,17 +105,20 @@ const char *delta_compiled_plan(delta_compiled_t *compiled, const delta_compiled
   find_live(compiled);
   const char *reason = place_values(compiled);
   if (reason) return reason;
+  find_outside(compiled);
   delta_assembler_t assembler = {.wide = compiled->wide};
-  if (!delta_compiled_write(compiled, false, &assembler)) return "too many values at once";
+  const delta_compiled_form_t form = spec->sums ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_PLAIN;
+  if (!delta_compiled_write(compiled, form, &assembler)) return "too many values at once";
   return assembler.overflow ? "the expression is too long" : NULL;
 }
 
 delta_status_t delta_compiled_make(delta_compiled_t *compiled) {
   delta_assembler_t assembler = {.wide = compiled->wide};
-  bool fits = delta_compiled_write(compiled, false, &assembler);
-  compiled->streaming_at = assembler.count;
-  fits = fits && (compiled->spec.sums || delta_compiled_write(compiled, true, &assembler)) && !assembler.overflow;
-  if (!fits) return delta_status_make(UNSUPPORTED, "an expression is too long to be compiled");
+  const delta_compiled_form_t second = compiled->spec.sums ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_STREAMS;
+  const bool has_first = delta_compiled_write(compiled, DELTA_COMPILED_PLAIN, &assembler);
+  compiled->second_at = assembler.count;
+  if (!has_first || !delta_compiled_write(compiled, second, &assembler) || assembler.overflow)
+    return delta_status_make(UNSUPPORTED, "an expression is too long to be compiled");
   const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   const size_t size_bytes = (assembler.count + page_bytes - 1) / page_bytes * page_bytes;
   void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -134,20 +154,42 @@ void delta_compiled_begin(const delta_compiled_t *compiled, delta_compiled_block
 
 void delta_compiled_update(const delta_compiled_t *compiled, delta_compiled_block_t *block) {
   const delta_expr_t *expr = compiled->spec.expr;
-  for (uint16_t i = 0; i < expr->instr_count; ++i) {
+  for (uint16_t i = 0; compiled->has_outside && i < expr->instr_count; ++i) {
     const delta_expr_instr_t *instr = &expr->instrs[i];
-    if (compiled->slot_of[i] < 0 || instr->op == DELTA_EXPR_INPUT || instr->op == DELTA_EXPR_CONST) continue;
+    if (!compiled->is_outside[i]) continue;
     const float *operands[3] = {NULL, NULL, NULL};
     for (int k = 0; has_operand(instr, k); ++k) operands[k] = block->slots[compiled->slot_of[instr->operands[k]]];
     delta_tile_apply((delta_expr_op_t)instr->op, block->slots[compiled->slot_of[i]], operands, DELTA_COMPILED_LANES);
   }
 }
 
-void delta_compiled_run(const delta_compiled_t *compiled, delta_compiled_block_t *block, bool streams) {
+static void call(const delta_compiled_t *compiled, delta_compiled_block_t *block, bool is_second) {
   void (*function)(delta_compiled_block_t *);
-  const uint8_t *start = compiled->code + (streams ? compiled->streaming_at : 0);
+  const uint8_t *start = compiled->code + (is_second ? compiled->second_at : 0);
   memcpy(&function, &start, sizeof function);
   function(block);
+}
+
+// Groups first, then the vectors that are left.
+static void call_sums(const delta_compiled_t *compiled, delta_compiled_block_t *block) {
+  const int64_t group_bytes = DELTA_COMPILED_GROUP * compiled->width * (int64_t)sizeof(float);
+  const int64_t whole_bytes = block->size_bytes / group_bytes * group_bytes, rest_bytes = block->size_bytes - whole_bytes;
+  if (whole_bytes > 0) {
+    block->size_bytes = whole_bytes;
+    call(compiled, block, true);
+  }
+  if (rest_bytes == 0) return;
+  for (uint32_t p = 0; p < compiled->pointer_count; ++p) block->pointers[p] = (const char *)block->pointers[p] + whole_bytes;
+  block->size_bytes = rest_bytes;
+  call(compiled, block, false);
+}
+
+void delta_compiled_run(const delta_compiled_t *compiled, delta_compiled_block_t *block, bool streams) {
+  if (compiled->spec.sums) {
+    call_sums(compiled, block);
+  } else {
+    call(compiled, block, streams);
+  }
 }
 
 void delta_compiled_end_streams(void) {

@@ -1,7 +1,7 @@
 // Compiled expressions: a float32 expression as machine code for a run of elements, with every value in a register.
 //
 // Code works on a run: consecutive elements in which an input is either dense (a pointer that advances) or repeats (its values for one vector, in a slot).
-// What depends on slots alone is computed once a run, by the same functions as tiles, and stands in a slot too. Results are stored, or summed by lane in
+// What depends on slots alone is computed once a run and stands in a slot too. Results are stored, or summed by lane in
 // float64. Every instruction rounds as the plain definition does: results are those of tiles to the last bit.
 #ifndef DELTA_RUNTIME_CPU_COMPILED_H_
 #define DELTA_RUNTIME_CPU_COMPILED_H_
@@ -35,15 +35,17 @@ typedef struct delta_compiled {
   delta_compiled_spec_t spec;
   bool wide;
   int32_t width; // floats of a vector
-  uint32_t slot_count;
+  uint32_t slot_count, pointer_count;
+  bool has_outside;
   bool is_live[DELTA_EXPR_MAX_INSTRS], is_varying[DELTA_EXPR_MAX_INSTRS];
+  bool is_outside[DELTA_EXPR_MAX_INSTRS];          // does not vary, and is computed by tiles' functions before the code runs
   int16_t slot_of[DELTA_EXPR_MAX_INSTRS];          // of values that do not vary; -1: none
   int16_t slot_of_input[DELTA_EXPR_MAX_INPUTS];    // -1: dense or unused
   int16_t pointer_of_input[DELTA_EXPR_MAX_INPUTS]; // -1: in a slot or unused
   int16_t pointer_of_output[DELTA_EXPR_MAX_OUTPUTS];
-  uint8_t *code;       // Owned; NULL until made.
-  size_t code_bytes;   // mapped
-  size_t streaming_at; // where the code begins that stores around the cache
+  uint8_t *code;     // Owned; NULL until made.
+  size_t code_bytes; // mapped
+  size_t second_at;  // where the second form begins: stores around the cache, or several vectors of sums at once
 } delta_compiled_t;
 
 // Floats of the vectors that this processor and the libraries' limits allow; 0: none that code is made for.

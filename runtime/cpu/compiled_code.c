@@ -71,6 +71,7 @@ typedef struct code_writer {
   int8_t register_of[DELTA_EXPR_MAX_INSTRS];       // -1: none
   int8_t register_of_slot[DELTA_COMPILED_SLOTS];   // -1: read from memory
   uint32_t free_registers, used_registers, pinned; // bits; `used`: ever taken by a value
+  int32_t displacement;                            // of the vector at hand within its group
   bool fails;
 } code_writer_t;
 
@@ -123,13 +124,15 @@ static const delta_gpr_t pointer_registers[DELTA_COMPILED_POINTERS] = {DELTA_RCX
                                                                        DELTA_R13, DELTA_R14, DELTA_R15};
 enum { FIRST_SAVED_POINTER = 7 };
 
-static delta_vector_operand_t pointer_operand(int16_t pointer) { return delta_in_memory(pointer_registers[pointer], true, 0); }
+static delta_vector_operand_t pointer_operand(const code_writer_t *writer, int16_t pointer) {
+  return delta_in_memory(pointer_registers[pointer], true, writer->displacement);
+}
 
 // Where a value stands.
 static delta_vector_operand_t operand_of(const code_writer_t *writer, int32_t i) {
   if (!writer->compiled->is_varying[i]) return slot_operand(writer, writer->compiled->slot_of[i]);
   if (writer->register_of[i] >= 0) return delta_in_register((uint8_t)writer->register_of[i]);
-  return pointer_operand(writer->compiled->pointer_of_input[instr_at(writer, i)->operands[0]]);
+  return pointer_operand(writer, writer->compiled->pointer_of_input[instr_at(writer, i)->operands[0]]);
 }
 
 // A free register, or that of an input, which can be read again.
@@ -286,22 +289,67 @@ static void emit_instruction(code_writer_t *writer, const delta_expr_instr_t *in
   }
 }
 
-// Registers of the float64 sums of an output: two, for the halves of a vector.
+// Whether values are elements of inputs as they are, whose sum float64 holds without a rounding to speak of.
+static bool is_exact(const code_writer_t *writer, uint16_t output) {
+  const uint16_t op = instr_at(writer, writer->compiled->spec.expr->outputs[output])->op;
+  return op == DELTA_EXPR_INPUT || op == DELTA_EXPR_SELECT || op == DELTA_EXPR_RELU || op == DELTA_EXPR_NEG || op == DELTA_EXPR_ABS;
+}
+
+// A register in which an output's values of a group are added: one in float32, or one for each half in float64.
 static uint8_t sum_register(const code_writer_t *writer, uint16_t output, int half) {
-  const uint8_t last = writer->compiled->wide ? 31 : 15;
-  return (uint8_t)(last - 2 * output - half);
+  uint8_t reg = writer->compiled->wide ? 31 : 15;
+  for (uint16_t k = 0; k < output; ++k) reg = (uint8_t)(reg - (is_exact(writer, k) ? 2 : 1));
+  return (uint8_t)(reg - half);
+}
+
+// out = half of `from` in float64; `from` and `out` differ.
+static void emit_half(code_writer_t *writer, uint8_t out, uint8_t from, int half) {
+  if (half == 1) {
+    emit(writer, writer->compiled->wide ? DELTA_VECTOR_UPPER_HALF_512 : DELTA_VECTOR_UPPER_HALF_256, from, 0, delta_in_register(out));
+    delta_assemble_immediate(writer->assembler, 1);
+    from = out;
+  }
+  emit(writer, DELTA_VECTOR_WIDEN, out, 0, delta_in_register(from));
+}
+
+static void emit_exact_sum(code_writer_t *writer, uint16_t output, int32_t value) {
+  const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
+  for (int half = 0; half < 2; ++half) {
+    const uint8_t sum = sum_register(writer, output, half);
+    if (writer->displacement == 0) {
+      emit_half(writer, sum, from, half);
+    } else {
+      emit_half(writer, FIRST_TEMPORARY, from, half);
+      emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(FIRST_TEMPORARY));
+    }
+  }
 }
 
 static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
-  const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
-  const uint8_t low = sum_register(writer, output, 0), high = sum_register(writer, output, 1);
-  emit(writer, DELTA_VECTOR_WIDEN, FIRST_TEMPORARY, 0, delta_in_register(from));
-  emit(writer, DELTA_VECTOR_ADD_DOUBLE, low, low, delta_in_register(FIRST_TEMPORARY));
-  emit(writer, writer->compiled->wide ? DELTA_VECTOR_UPPER_HALF_512 : DELTA_VECTOR_UPPER_HALF_256, from, 0,
-       delta_in_register(FIRST_TEMPORARY));
-  delta_assemble_immediate(writer->assembler, 1);
-  emit(writer, DELTA_VECTOR_WIDEN, FIRST_TEMPORARY, 0, delta_in_register(FIRST_TEMPORARY));
-  emit(writer, DELTA_VECTOR_ADD_DOUBLE, high, high, delta_in_register(FIRST_TEMPORARY));
+  const uint8_t sum = sum_register(writer, output, 0);
+  if (is_exact(writer, output)) {
+    emit_exact_sum(writer, output, value);
+  } else if (writer->displacement == 0) {
+    emit(writer, DELTA_VECTOR_LOAD, sum, 0, operand_of(writer, value));
+  } else {
+    emit(writer, DELTA_VECTOR_ADD, sum, sum, operand_of(writer, value));
+  }
+}
+
+// Adds the sums of a group to those in the block, in float64.
+static void emit_group_end(code_writer_t *writer) {
+  const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  for (uint16_t k = 0; k < spec->expr->output_count; ++k) {
+    for (int half = 0; spec->is_wanted[k] && half < 2; ++half) {
+      const size_t offset = offsetof(delta_compiled_block_t, sums) + k * sizeof(double[DELTA_COMPILED_LANES]) +
+                            (size_t)half * (size_t)writer->compiled->width / 2 * sizeof(double);
+      const delta_vector_operand_t total = delta_in_memory(DELTA_RDI, false, (int32_t)offset);
+      const uint8_t sum = is_exact(writer, k) ? sum_register(writer, k, half) : FIRST_TEMPORARY;
+      if (!is_exact(writer, k)) emit_half(writer, FIRST_TEMPORARY, sum_register(writer, k, 0), half);
+      emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, sum, total);
+      emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
+    }
+  }
 }
 
 static void emit_results(code_writer_t *writer, bool streams) {
@@ -314,7 +362,8 @@ static void emit_results(code_writer_t *writer, bool streams) {
       continue;
     }
     const uint8_t from = to_register(writer, operand_of(writer, value), FIRST_TEMPORARY);
-    emit(writer, streams ? DELTA_VECTOR_STREAM : DELTA_VECTOR_STORE, from, 0, pointer_operand(writer->compiled->pointer_of_output[k]));
+    emit(writer, streams ? DELTA_VECTOR_STREAM : DELTA_VECTOR_STORE, from, 0,
+         pointer_operand(writer, writer->compiled->pointer_of_output[k]));
   }
 }
 
@@ -371,53 +420,61 @@ static void save_registers(code_writer_t *writer, bool restores) {
   }
 }
 
-static void move_sums(code_writer_t *writer, delta_vector_op_id_t op) {
-  const delta_compiled_spec_t *spec = &writer->compiled->spec;
-  for (uint16_t k = 0; spec->sums && k < spec->expr->output_count; ++k) {
-    for (int half = 0; spec->is_wanted[k] && half < 2; ++half) {
-      const size_t offset = offsetof(delta_compiled_block_t, sums) + k * sizeof(double[DELTA_COMPILED_LANES]) +
-                            (size_t)half * (size_t)writer->compiled->width / 2 * sizeof(double);
-      emit(writer, op, sum_register(writer, k, half), 0, delta_in_memory(DELTA_RDI, false, (int32_t)offset));
-    }
-  }
-}
-
 static uint32_t registers_for_values(const code_writer_t *writer) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
   uint32_t registers = (writer->compiled->wide ? UINT32_MAX : UINT16_MAX) & ~((UINT32_C(1) << TEMPORARIES) - 1);
   for (uint16_t k = 0; spec->sums && k < spec->expr->output_count; ++k) {
-    for (int half = 0; half < 2; ++half) registers &= ~(UINT32_C(1) << sum_register(writer, k, half));
+    for (int half = 0; half < (is_exact(writer, k) ? 2 : 1); ++half) registers &= ~(UINT32_C(1) << sum_register(writer, k, half));
   }
   return registers;
 }
 
-// The function, with the values in `registers`.
-static void write_function(code_writer_t *writer, bool streams, uint32_t registers) {
+static void load_pointers(code_writer_t *writer) {
+  for (uint32_t p = 0; p < writer->compiled->pointer_count; ++p)
+    delta_assemble_load_pointer(writer->assembler, pointer_registers[p],
+                                (int32_t)(offsetof(delta_compiled_block_t, pointers) + p * sizeof(void *)));
+}
+
+// Values that do not vary, each into its slot.
+static void emit_constants(code_writer_t *writer) {
+  enum { RESULT = TEMPORARIES };
   const delta_compiled_t *compiled = writer->compiled;
-  writer->free_registers = registers;
+  for (int32_t i = 0; i < compiled->spec.expr->instr_count; ++i) {
+    const delta_expr_instr_t *instr = instr_at(writer, i);
+    if (compiled->slot_of[i] < 0 || compiled->is_outside[i] || instr->op == DELTA_EXPR_INPUT || instr->op == DELTA_EXPR_CONST) continue;
+    delta_vector_operand_t operands[3] = {{0}};
+    for (int k = 0; k < arity_of(instr); ++k) operands[k] = operand_of(writer, instr->operands[k]);
+    emit_instruction(writer, instr, operands, RESULT);
+    emit(writer, DELTA_VECTOR_STORE, RESULT, 0, slot_operand(writer, compiled->slot_of[i]));
+  }
+}
+
+static void load_slots(code_writer_t *writer, const int8_t *registers) {
+  for (int16_t slot = 0; slot < (int16_t)writer->compiled->slot_count; ++slot) {
+    if (registers[slot] >= 0) emit(writer, DELTA_VECTOR_LOAD, (uint8_t)registers[slot], 0, slot_operand(writer, slot));
+  }
+  memcpy(writer->register_of_slot, registers, sizeof writer->register_of_slot);
+}
+
+// The function, with the values in `registers` and slots in those of `slot_registers`.
+static void write_function(code_writer_t *writer, delta_compiled_form_t form, uint32_t registers, const int8_t *slot_registers) {
+  const delta_compiled_t *compiled = writer->compiled;
+  const int32_t vector_bytes = compiled->width * (int32_t)sizeof(float), count = form == DELTA_COMPILED_GROUPS ? DELTA_COMPILED_GROUP : 1;
   save_registers(writer, false);
-  for (int16_t p = 0; p < DELTA_COMPILED_POINTERS; ++p) {
-    bool is_used = false;
-    for (size_t k = 0; k < DELTA_EXPR_MAX_INPUTS; ++k) is_used |= compiled->pointer_of_input[k] == p;
-    for (size_t k = 0; k < DELTA_EXPR_MAX_OUTPUTS; ++k) is_used |= compiled->pointer_of_output[k] == p;
-    if (is_used)
-      delta_assemble_load_pointer(writer->assembler, pointer_registers[p],
-                                  (int32_t)(offsetof(delta_compiled_block_t, pointers) + (size_t)p * sizeof(void *)));
-  }
-  for (int16_t slot = 0; slot < (int16_t)compiled->slot_count; ++slot) {
-    if (writer->register_of_slot[slot] < 0) continue;
-    const uint8_t reg = (uint8_t)writer->register_of_slot[slot];
-    writer->register_of_slot[slot] = -1;
-    emit(writer, DELTA_VECTOR_LOAD, reg, 0, slot_operand(writer, slot));
-    writer->register_of_slot[slot] = (int8_t)reg;
-  }
-  move_sums(writer, DELTA_VECTOR_LOAD);
+  load_pointers(writer);
+  emit_constants(writer);
+  load_slots(writer, slot_registers);
   delta_assemble_clear_index(writer->assembler);
   const size_t loop = writer->assembler->count;
-  emit_values(writer);
-  emit_results(writer, streams);
-  delta_assemble_loop_end(writer->assembler, compiled->width * (int32_t)sizeof(float), offsetof(delta_compiled_block_t, size_bytes), loop);
-  move_sums(writer, DELTA_VECTOR_STORE);
+  for (int32_t i = 0; i < count; ++i) {
+    writer->displacement = i * vector_bytes;
+    writer->free_registers = registers;
+    memset(writer->register_of, -1, sizeof writer->register_of);
+    emit_values(writer);
+    emit_results(writer, form == DELTA_COMPILED_STREAMS);
+  }
+  if (compiled->spec.sums) emit_group_end(writer);
+  delta_assemble_loop_end(writer->assembler, count * vector_bytes, offsetof(delta_compiled_block_t, size_bytes), loop);
   save_registers(writer, true);
   delta_assemble_return(writer->assembler);
 }
@@ -446,31 +503,34 @@ static uint32_t slot_reads(const code_writer_t *writer, int16_t slot) {
 }
 
 // Registers that no value ever takes hold the slots that are read most.
-static void hold_slots(code_writer_t *writer, uint32_t registers) {
+static void hold_slots(const code_writer_t *writer, uint32_t registers, int8_t *slot_registers) {
   while (registers) {
     int16_t best = -1;
     uint32_t most = 0;
     for (int16_t slot = 0; slot < (int16_t)writer->compiled->slot_count; ++slot) {
-      const uint32_t reads = writer->register_of_slot[slot] < 0 ? slot_reads(writer, slot) : 0;
+      const uint32_t reads = slot_registers[slot] < 0 ? slot_reads(writer, slot) : 0;
       if (reads > most) most = reads, best = slot;
     }
     if (best < 0) return;
-    writer->register_of_slot[best] = (int8_t)__builtin_ctz(registers);
+    slot_registers[best] = (int8_t)__builtin_ctz(registers);
     registers &= registers - 1;
   }
 }
 
-bool delta_compiled_write(const delta_compiled_t *compiled, bool streams, delta_assembler_t *assembler) {
+// Written twice: the first time shows which registers values take; the others can hold slots.
+bool delta_compiled_write(const delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler) {
   code_writer_t writer;
+  int8_t slot_registers[DELTA_COMPILED_SLOTS];
   const size_t start = assembler->count;
+  memset(slot_registers, -1, sizeof slot_registers);
   begin_writer(&writer, compiled, assembler);
   const uint32_t registers = registers_for_values(&writer);
-  write_function(&writer, streams, registers);
+  write_function(&writer, form, registers, slot_registers);
   const uint32_t used = writer.used_registers;
   if (writer.fails) return false;
   assembler->count = start;
   begin_writer(&writer, compiled, assembler);
-  hold_slots(&writer, registers & ~used);
-  write_function(&writer, streams, used);
+  hold_slots(&writer, registers & ~used, slot_registers);
+  write_function(&writer, form, used, slot_registers);
   return !writer.fails;
 }

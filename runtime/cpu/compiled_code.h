@@ -11,7 +11,17 @@ enum { DELTA_COMPILED_SLOT_SIGN, DELTA_COMPILED_SLOT_ONES, DELTA_COMPILED_FIRST_
 // Whether code exists for an instruction on varying values.
 bool delta_compiled_has_code(delta_expr_op_t op);
 
+// Forms of the code.
+typedef enum delta_compiled_form {
+  DELTA_COMPILED_PLAIN,
+  DELTA_COMPILED_STREAMS, // stores go around the cache
+  DELTA_COMPILED_GROUPS,  // of sums: several vectors at once
+} delta_compiled_form_t;
+
+// Vectors of a group. Values that have been rounded are added in float32 within it, those that are exact in float64; groups are added in float64.
+enum { DELTA_COMPILED_GROUP = 4 };
+
 // Writes a function of one argument, the block. False when registers do not suffice.
-bool delta_compiled_write(const delta_compiled_t *compiled, bool streams, delta_assembler_t *assembler);
+bool delta_compiled_write(const delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler);
 
 #endif // DELTA_RUNTIME_CPU_COMPILED_CODE_H_

@@ -77,6 +77,7 @@ static void run_chunks(const void *context, int64_t begin, int64_t end, int32_t 
   const delta_runs_t *runs = &code->runs;
   const bool streams = may_stream(code, launch->buffers);
   delta_compiled_block_t block;
+  delta_run_t found;
   delta_compiled_begin(&code->compiled, &block);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t run = item / code->chunks, from = item % code->chunks * CHUNK_ELEMENTS;
@@ -84,8 +85,11 @@ static void run_chunks(const void *context, int64_t begin, int64_t end, int32_t 
     float *outputs[DELTA_EXPR_MAX_OUTPUTS];
     for (uint16_t k = 0; k < code->compiled.spec.expr->output_count; ++k)
       outputs[k] = launch->buffers->outputs[k] ? (float *)launch->buffers->outputs[k] + run * runs->length : NULL;
-    if (from == 0 || item == begin) delta_runs_fill(runs, &code->compiled, launch->buffers->inputs, run, &block);
-    delta_runs_execute(runs, &code->compiled, launch->buffers->inputs, outputs, run, from, count, streams, &block);
+    if (from == 0 || item == begin) {
+      delta_runs_find(runs, launch->buffers->inputs, run, &found);
+      delta_runs_fill(runs, &code->compiled, &found, &block);
+    }
+    delta_runs_execute(&code->compiled, &found, outputs, from, count, streams, &block);
   }
   if (streams) delta_compiled_end_streams();
 }

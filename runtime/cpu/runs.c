@@ -40,23 +40,31 @@ const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space,
   return NULL;
 }
 
-int64_t delta_runs_offset(const delta_runs_t *runs, uint32_t k, int64_t run) {
-  int64_t offset = 0;
+void delta_runs_find(const delta_runs_t *runs, const void *const *inputs, int64_t index, delta_run_t *out_run) {
+  const delta_tile_space_t *space = &runs->space;
+  int64_t offsets[DELTA_EXPR_MAX_INPUTS] = {0};
   for (int32_t d = runs->outer_rank - 1; d >= 0; --d) {
-    offset += run % runs->space.dims[d] * runs->space.strides[k][d];
-    run /= runs->space.dims[d];
+    const int64_t place = index % space->dims[d];
+    index /= space->dims[d];
+    for (uint32_t k = 0; k < space->input_count; ++k) offsets[k] += place * space->strides[k][d];
   }
-  return offset;
+  for (uint32_t k = 0; k < space->input_count; ++k)
+    out_run->inputs[k] = (const char *)inputs[k] + (size_t)offsets[k] * delta_dtype_bytes(space->dtypes[k]);
 }
 
-void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, int64_t run,
-                     delta_compiled_block_t *block) {
+static void fill_slot(const delta_runs_t *runs, uint32_t k, const char *data, float *slot) {
+  const int64_t stride = runs->space.strides[k][runs->space.rank - 1];
+  if (runs->space.dtypes[k] == DELTA_DTYPE_FLOAT32 && stride == 1) {
+    memcpy(slot, data, (size_t)runs->period * sizeof *slot);
+  } else {
+    delta_tile_load_run(data, runs->space.dtypes[k], 0, stride, runs->period, slot);
+  }
+  for (int64_t lane = runs->period; lane < DELTA_COMPILED_LANES; ++lane) slot[lane] = slot[lane - runs->period];
+}
+
+void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const delta_run_t *run, delta_compiled_block_t *block) {
   for (uint32_t k = 0; k < runs->space.input_count; ++k) {
-    if (compiled->slot_of_input[k] < 0) continue;
-    float *slot = block->slots[compiled->slot_of_input[k]];
-    const int64_t stride = runs->space.strides[k][runs->space.rank - 1];
-    delta_tile_load_run(inputs[k], runs->space.dtypes[k], delta_runs_offset(runs, k, run), stride, runs->period, slot);
-    for (int64_t lane = runs->period; lane < DELTA_COMPILED_LANES; ++lane) slot[lane] = slot[lane - runs->period];
+    if (compiled->slot_of_input[k] >= 0) fill_slot(runs, k, run->inputs[k], block->slots[compiled->slot_of_input[k]]);
   }
   delta_compiled_update(compiled, block);
 }
@@ -83,15 +91,15 @@ static void execute_rest(const delta_compiled_t *compiled, const void *const *fr
   }
 }
 
-void delta_runs_execute(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, float *const *outputs,
-                        int64_t run, int64_t from, int64_t count, bool streams, delta_compiled_block_t *block) {
+void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, float *const *outputs, int64_t from, int64_t count,
+                        bool streams, delta_compiled_block_t *block) {
   const delta_expr_t *expr = compiled->spec.expr;
   const int64_t whole = count / compiled->width * compiled->width, rest = count - whole;
   const void *rest_inputs[DELTA_EXPR_MAX_INPUTS];
   float *rest_outputs[DELTA_EXPR_MAX_OUTPUTS];
   for (uint16_t k = 0; k < expr->input_count; ++k) {
     if (compiled->pointer_of_input[k] < 0) continue;
-    const float *start = (const float *)inputs[k] + delta_runs_offset(runs, k, run) + from;
+    const float *start = (const float *)(const void *)run->inputs[k] + from;
     block->pointers[compiled->pointer_of_input[k]] = start;
     rest_inputs[k] = start + whole;
   }

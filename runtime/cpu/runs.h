@@ -19,14 +19,18 @@ typedef struct delta_runs {
 // all of it but the period.
 const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space, int32_t width);
 
-// Offset of input k's first element in a run; runs are counted along the outer dimensions.
-int64_t delta_runs_offset(const delta_runs_t *runs, uint32_t k, int64_t run);
+// One run: where each input's elements begin.
+typedef struct delta_run {
+  const char *inputs[DELTA_EXPR_MAX_INPUTS];
+} delta_run_t;
+
+// Finds a run; runs are counted along the outer dimensions.
+void delta_runs_find(const delta_runs_t *runs, const void *const *inputs, int64_t index, delta_run_t *out_run);
 // Fills a block's slots of inputs for a run, and what follows from them.
-void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, int64_t run,
-                     delta_compiled_block_t *block);
+void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const delta_run_t *run, delta_compiled_block_t *block);
 // Runs the code for elements [from, from + count) of a run whose slots are filled. `outputs` point at the run's first elements; NULL for sums.
 // Elements beyond whole vectors are copied aside; of sums, the lanes without one add nothing.
-void delta_runs_execute(const delta_runs_t *runs, const delta_compiled_t *compiled, const void *const *inputs, float *const *outputs,
-                        int64_t run, int64_t from, int64_t count, bool streams, delta_compiled_block_t *block);
+void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, float *const *outputs, int64_t from, int64_t count,
+                        bool streams, delta_compiled_block_t *block);
 
 #endif // DELTA_RUNTIME_CPU_RUNS_H_

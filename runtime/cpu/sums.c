@@ -71,17 +71,19 @@ static void sum_pieces(const void *context, int64_t begin, int64_t end, int32_t 
   const delta_sums_t *sums = launch->sums;
   const int64_t units = sums->reduced * sums->chunks;
   delta_compiled_block_t block;
+  delta_run_t run;
   delta_compiled_begin(&sums->compiled, &block);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t kept = item / sums->pieces, piece = item % sums->pieces;
     const int64_t first = units * piece / sums->pieces, last = units * (piece + 1) / sums->pieces;
     memset(block.sums, 0, sizeof block.sums);
     for (int64_t unit = first; unit < last; ++unit) {
-      const int64_t run = run_at(sums, kept, unit / sums->chunks), from = unit % sums->chunks * CHUNK_ELEMENTS;
-      const int64_t left = sums->runs.length - from;
-      if (from == 0 || unit == first) delta_runs_fill(&sums->runs, &sums->compiled, launch->inputs, run, &block);
-      delta_runs_execute(&sums->runs, &sums->compiled, launch->inputs, NULL, run, from, left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS,
-                         false, &block);
+      const int64_t from = unit % sums->chunks * CHUNK_ELEMENTS, left = sums->runs.length - from;
+      if (from == 0 || unit == first) {
+        delta_runs_find(&sums->runs, launch->inputs, run_at(sums, kept, unit / sums->chunks), &run);
+        delta_runs_fill(&sums->runs, &sums->compiled, &run, &block);
+      }
+      delta_runs_execute(&sums->compiled, &run, NULL, from, left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS, false, &block);
     }
     fold_lanes(sums, &block, kept, launch->partial + piece * partial_count(sums));
   }
