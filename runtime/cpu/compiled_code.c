@@ -289,17 +289,10 @@ static void emit_instruction(code_writer_t *writer, const delta_expr_instr_t *in
   }
 }
 
-// Whether values are elements of inputs as they are, whose sum float64 holds without a rounding to speak of.
-static bool is_exact(const code_writer_t *writer, uint16_t output) {
-  const uint16_t op = instr_at(writer, writer->compiled->spec.expr->outputs[output])->op;
-  return op == DELTA_EXPR_INPUT || op == DELTA_EXPR_SELECT || op == DELTA_EXPR_RELU || op == DELTA_EXPR_NEG || op == DELTA_EXPR_ABS;
-}
-
-// A register in which an output's values of a group are added: one in float32, or one for each half in float64.
+// The register in which half of an output's values of a group are added.
 static uint8_t sum_register(const code_writer_t *writer, uint16_t output, int half) {
-  uint8_t reg = writer->compiled->wide ? 31 : 15;
-  for (uint16_t k = 0; k < output; ++k) reg = (uint8_t)(reg - (is_exact(writer, k) ? 2 : 1));
-  return (uint8_t)(reg - half);
+  const uint8_t last = writer->compiled->wide ? 31 : 15;
+  return (uint8_t)(last - 2 * output - half);
 }
 
 // out = half of `from` in float64; `from` and `out` differ.
@@ -312,27 +305,12 @@ static void emit_half(code_writer_t *writer, uint8_t out, uint8_t from, int half
   emit(writer, DELTA_VECTOR_WIDEN, out, 0, delta_in_register(from));
 }
 
-static void emit_exact_sum(code_writer_t *writer, uint16_t output, int32_t value) {
+static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
   const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
   for (int half = 0; half < 2; ++half) {
-    const uint8_t sum = sum_register(writer, output, half);
-    if (writer->displacement == 0) {
-      emit_half(writer, sum, from, half);
-    } else {
-      emit_half(writer, FIRST_TEMPORARY, from, half);
-      emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(FIRST_TEMPORARY));
-    }
-  }
-}
-
-static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
-  const uint8_t sum = sum_register(writer, output, 0);
-  if (is_exact(writer, output)) {
-    emit_exact_sum(writer, output, value);
-  } else if (writer->displacement == 0) {
-    emit(writer, DELTA_VECTOR_LOAD, sum, 0, operand_of(writer, value));
-  } else {
-    emit(writer, DELTA_VECTOR_ADD, sum, sum, operand_of(writer, value));
+    const uint8_t sum = sum_register(writer, output, half), added = writer->displacement == 0 ? sum : FIRST_TEMPORARY;
+    emit_half(writer, added, from, half);
+    if (added != sum) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
   }
 }
 
@@ -344,9 +322,7 @@ static void emit_group_end(code_writer_t *writer) {
       const size_t offset = offsetof(delta_compiled_block_t, sums) + k * sizeof(double[DELTA_COMPILED_LANES]) +
                             (size_t)half * (size_t)writer->compiled->width / 2 * sizeof(double);
       const delta_vector_operand_t total = delta_in_memory(DELTA_RDI, false, (int32_t)offset);
-      const uint8_t sum = is_exact(writer, k) ? sum_register(writer, k, half) : FIRST_TEMPORARY;
-      if (!is_exact(writer, k)) emit_half(writer, FIRST_TEMPORARY, sum_register(writer, k, 0), half);
-      emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, sum, total);
+      emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, sum_register(writer, k, half), total);
       emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
     }
   }
@@ -424,7 +400,7 @@ static uint32_t registers_for_values(const code_writer_t *writer) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
   uint32_t registers = (writer->compiled->wide ? UINT32_MAX : UINT16_MAX) & ~((UINT32_C(1) << TEMPORARIES) - 1);
   for (uint16_t k = 0; spec->sums && k < spec->expr->output_count; ++k) {
-    for (int half = 0; half < (is_exact(writer, k) ? 2 : 1); ++half) registers &= ~(UINT32_C(1) << sum_register(writer, k, half));
+    for (int half = 0; half < 2; ++half) registers &= ~(UINT32_C(1) << sum_register(writer, k, half));
   }
   return registers;
 }

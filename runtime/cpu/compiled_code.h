@@ -18,7 +18,8 @@ typedef enum delta_compiled_form {
   DELTA_COMPILED_GROUPS,  // of sums: several vectors at once
 } delta_compiled_form_t;
 
-// Vectors of a group. Values that have been rounded are added in float32 within it, those that are exact in float64; groups are added in float64.
+// Vectors of a group, after which the sums in registers are added to those in memory. All are float64: gradients that differ by a float32's last place end at
+// another side of a ReLU's kink.
 enum { DELTA_COMPILED_GROUP = 4 };
 
 // Writes a function of one argument, the block. False when registers do not suffice.

@@ -7,7 +7,7 @@
 
 enum { CHUNK_ELEMENTS = 8192, WANTED_ITEMS = 32, LEAST_PIECE_ELEMENTS = 16384 };
 
-const char *delta_sums_plan(delta_sums_t *sums, const delta_tile_space_t *space, const delta_expr_t *expr, const bool *is_wanted) {
+const char *delta_sums_plan(delta_sums_t *sums, const delta_tile_space_t *space, const delta_compiled_spec_t *wanted_spec) {
   *sums = (delta_sums_t){.kept = 1, .reduced = 1};
   const char *reason = delta_runs_init(&sums->runs, space, delta_compiled_width());
   if (reason) return reason;
@@ -21,9 +21,9 @@ const char *delta_sums_plan(delta_sums_t *sums, const delta_tile_space_t *space,
   const int64_t most = space->count / sums->kept / LEAST_PIECE_ELEMENTS;
   sums->pieces = wanted < units ? wanted : units;
   if (sums->pieces > most) sums->pieces = most > 1 ? most : 1;
-  delta_compiled_spec_t spec = {.expr = expr, .sums = true};
+  delta_compiled_spec_t spec = *wanted_spec;
+  spec.sums = true;
   memcpy(spec.is_dense, runs->is_dense, sizeof spec.is_dense);
-  memcpy(spec.is_wanted, is_wanted, sizeof spec.is_wanted);
   return delta_compiled_plan(&sums->compiled, &spec);
 }
 

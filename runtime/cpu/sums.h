@@ -17,8 +17,8 @@ typedef struct delta_sums {
   int64_t elements_per_result;
 } delta_sums_t;
 
-// Plans sums over the reduced dimensions of a space. Returns why that cannot be, or NULL.
-const char *delta_sums_plan(delta_sums_t *sums, const delta_tile_space_t *space, const delta_expr_t *expr, const bool *is_wanted);
+// Plans sums over the reduced dimensions of a space: of `spec`, whose inputs are placed here. Returns why that cannot be, or NULL.
+const char *delta_sums_plan(delta_sums_t *sums, const delta_tile_space_t *space, const delta_compiled_spec_t *spec);
 void delta_sums_deinit(delta_sums_t *sums); // Safe on a zeroed struct.
 // float64 partial sums: pieces x outputs x results.
 size_t delta_sums_workspace_bytes(const delta_sums_t *sums);
