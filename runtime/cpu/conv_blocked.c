@@ -6,7 +6,7 @@
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64, WINOGRAD_LEAST_CHANNELS = 4096, WINOGRAD_MOST_BYTES = 48 << 20 };
+enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64, WINOGRAD_LEAST_CHANNELS = 64, WINOGRAD_MOST_BYTES = 48 << 20 };
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
