@@ -1,6 +1,8 @@
 // Moments as compiled code: the mean, then the variance as the mean of (x - mean)^2, rounded as the plain definition rounds it.
 #include "runtime/cpu/sums.h"
 
+enum { CACHE_BYTES = 2 << 20, LEAST_ITEMS = 16 };
+
 // The two passes. Inputs are x and the mean.
 enum { X, MEAN, DIFFERENCE, SQUARE };
 static delta_expr_instr_t instrs[] = {
@@ -68,16 +70,29 @@ void delta_cpu_moments_compiled_release(delta_kernel_t *kernel) {
   delta_release(kernel->device->allocator, code);
 }
 
+// One pass over the results of kept combinations [begin, end).
+static void run_pass(const delta_kernel_t *kernel, const delta_sums_t *sums, const void *const *inputs, int64_t begin, int64_t end,
+                     double *partial, float *results) {
+  delta_sums_run(sums, kernel->threads, inputs, begin, end, partial);
+  for (int64_t r = begin * sums->runs.period; r < end * sums->runs.period; ++r)
+    results[r] = (float)(delta_sums_total(sums, partial, 0, r) / (double)sums->elements_per_result);
+}
+
+// Kept combinations whose elements stay in cache from the first pass to the second, and are work enough for many threads.
+static int64_t group_size(const delta_sums_t *sums) {
+  const int64_t size_bytes = sums->runs.space.count / sums->kept * (int64_t)sizeof(float);
+  const int64_t cached = CACHE_BYTES / size_bytes, least = (LEAST_ITEMS + sums->pieces - 1) / sums->pieces;
+  return cached > least ? cached : least;
+}
+
 delta_status_t delta_cpu_moments_compiled_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const delta_moments_code_t *code = kernel->state;
-  const delta_sums_t *const passes[] = {&code->mean, &code->variance};
   const void *const inputs[] = {buffers->inputs[0], buffers->outputs[0]};
-  for (int pass = 0; pass < 2; ++pass) {
-    const delta_sums_t *sums = passes[pass];
-    float *results = buffers->outputs[pass];
-    delta_sums_run(sums, kernel->threads, inputs, buffers->workspace);
-    for (int64_t r = 0; r < sums->results; ++r)
-      results[r] = (float)(delta_sums_total(sums, buffers->workspace, 0, r) / (double)sums->elements_per_result);
+  const int64_t kept = code->mean.kept, group = group_size(&code->mean);
+  for (int64_t begin = 0; begin < kept; begin += group) {
+    const int64_t end = begin + group < kept ? begin + group : kept;
+    run_pass(kernel, &code->mean, inputs, begin, end, buffers->workspace, buffers->outputs[0]);
+    run_pass(kernel, &code->variance, inputs, begin, end, buffers->workspace, buffers->outputs[1]);
   }
   return DELTA_OK;
 }

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+// What a run costs besides its elements is worth about as much.
+enum { LEAST_VECTORS = 16 };
+
 // How an input goes along a run of whole inner dimensions: dense, a single value, or the values of a period.
 static bool is_dense(const delta_tile_space_t *space, uint32_t k, int32_t outer_rank) {
   int64_t stride = 1;
@@ -31,7 +34,7 @@ const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space,
     runs->period = inner;
   }
   for (int32_t d = 0; d < runs->outer_rank; ++d) runs->count *= space->dims[d];
-  if (runs->count > 1 && runs->length < 2 * width) return "its runs are short";
+  if (runs->count > 1 && runs->length < LEAST_VECTORS * width) return "its runs are short";
   for (uint32_t k = 0; k < space->input_count; ++k) {
     runs->is_dense[k] = is_dense(space, k, runs->outer_rank);
     if (runs->is_dense[k] && space->dtypes[k] != DELTA_DTYPE_FLOAT32) return "an input is not float32";
@@ -82,7 +85,7 @@ static void execute_rest(const delta_compiled_t *compiled, const void *const *fr
     memset(values, 0, sizeof room[0]);
     memcpy(values, from[k], (size_t)count * sizeof *values);
   }
-  memcpy(sums, block->sums, sizeof sums);
+  memcpy(sums, block->sums, expr->output_count * sizeof sums[0]);
   block->size_bytes = compiled->width * (int64_t)sizeof(float);
   delta_compiled_run(compiled, block, false);
   for (uint16_t k = 0; k < expr->output_count; ++k) {

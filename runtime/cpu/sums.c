@@ -62,6 +62,7 @@ typedef struct delta_sums_launch {
   const delta_sums_t *sums;
   const void *const *inputs;
   double *partial;
+  int64_t begin; // the first kept combination
 } delta_sums_launch_t;
 
 // Items are pieces of results' elements.
@@ -74,9 +75,9 @@ static void sum_pieces(const void *context, int64_t begin, int64_t end, int32_t 
   delta_run_t run;
   delta_compiled_begin(&sums->compiled, &block);
   for (int64_t item = begin; item < end; ++item) {
-    const int64_t kept = item / sums->pieces, piece = item % sums->pieces;
+    const int64_t kept = launch->begin + item / sums->pieces, piece = item % sums->pieces;
     const int64_t first = units * piece / sums->pieces, last = units * (piece + 1) / sums->pieces;
-    memset(block.sums, 0, sizeof block.sums);
+    memset(block.sums, 0, sums->compiled.spec.expr->output_count * sizeof block.sums[0]);
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t from = unit % sums->chunks * CHUNK_ELEMENTS, left = sums->runs.length - from;
       if (from == 0 || unit == first) {
@@ -89,11 +90,10 @@ static void sum_pieces(const void *context, int64_t begin, int64_t end, int32_t 
   }
 }
 
-void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, double *partial) {
-  const delta_sums_launch_t launch = {sums, inputs, partial};
-  const int64_t items = sums->kept * sums->pieces;
-  const int64_t elements = sums->runs.space.count / items;
-  delta_team_run(threads, items, elements * (int64_t)sizeof(double), sum_pieces, &launch);
+void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, int64_t begin, int64_t end, double *partial) {
+  const delta_sums_launch_t launch = {sums, inputs, partial, begin};
+  const int64_t elements = sums->runs.space.count / (sums->kept * sums->pieces);
+  delta_team_run(threads, (end - begin) * sums->pieces, elements * (int64_t)sizeof(double), sum_pieces, &launch);
 }
 
 double delta_sums_total(const delta_sums_t *sums, const double *partial, uint16_t output, int64_t result) {
