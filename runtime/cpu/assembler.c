@@ -34,7 +34,7 @@ static void put_operand(delta_assembler_t *assembler, uint8_t reg, delta_vector_
     return;
   }
   put(assembler, (uint8_t)(LONG_DISPLACEMENT | field | INDEX_FOLLOWS));
-  put(assembler, (uint8_t)((rm.has_index ? DELTA_RAX : NO_INDEX) << 3 | (rm.base & 7)));
+  put(assembler, (uint8_t)((rm.scale == 2 ? 1 << 6 : 0) | (rm.scale ? DELTA_RAX : NO_INDEX) << 3 | (rm.base & 7)));
   put_32(assembler, rm.displacement);
 }
 

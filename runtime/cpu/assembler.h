@@ -72,18 +72,18 @@ typedef enum delta_vector_op_id {
 #undef X
 } delta_vector_op_id_t;
 
-// The last operand of a vector instruction: a register, or memory at base + index + displacement.
+// The last operand of a vector instruction: a register, or memory at base + scale * RAX + displacement.
 typedef struct delta_vector_operand {
   bool is_memory;
   uint8_t reg; // vector register
   delta_gpr_t base;
-  bool has_index; // RAX
+  uint8_t scale; // of RAX, which is added: 1 or 2; 0: it is not
   int32_t displacement;
 } delta_vector_operand_t;
 
 static inline delta_vector_operand_t delta_in_register(uint8_t reg) { return (delta_vector_operand_t){.reg = reg}; }
-static inline delta_vector_operand_t delta_in_memory(delta_gpr_t base, bool has_index, int32_t displacement) {
-  return (delta_vector_operand_t){.is_memory = true, .base = base, .has_index = has_index, .displacement = displacement};
+static inline delta_vector_operand_t delta_in_memory(delta_gpr_t base, uint8_t scale, int32_t displacement) {
+  return (delta_vector_operand_t){.is_memory = true, .base = base, .scale = scale, .displacement = displacement};
 }
 
 // Writes `op` with the registers of the fields reg and vvvv (0 where the instruction has none) and the operand rm.

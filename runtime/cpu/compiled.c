@@ -72,7 +72,7 @@ static const char *place_values(delta_compiled_t *compiled) {
     }
   }
   for (uint16_t k = 0; k < expr->output_count; ++k) {
-    if (compiled->spec.sums || !compiled->spec.is_wanted[k]) continue;
+    if (compiled->spec.results == DELTA_COMPILED_SUMMED || !compiled->spec.is_wanted[k]) continue;
     if (!take_pointer(compiled, &compiled->pointer_of_output[k])) return "too many tensors for its registers";
   }
   return NULL;
@@ -101,20 +101,21 @@ const char *delta_compiled_plan(delta_compiled_t *compiled, const delta_compiled
   for (size_t i = 0; i < DELTA_EXPR_MAX_INSTRS; ++i) compiled->slot_of[i] = -1;
   for (size_t k = 0; k < DELTA_EXPR_MAX_INPUTS; ++k) compiled->slot_of_input[k] = compiled->pointer_of_input[k] = -1;
   for (size_t k = 0; k < DELTA_EXPR_MAX_OUTPUTS; ++k) compiled->pointer_of_output[k] = -1;
-  if (spec->sums && !compiled->wide && spec->expr->output_count > MOST_NARROW_SUMS) return "too many sums at once";
+  const bool is_summed = spec->results == DELTA_COMPILED_SUMMED;
+  if (is_summed && !compiled->wide && spec->expr->output_count > MOST_NARROW_SUMS) return "too many sums at once";
   find_live(compiled);
   const char *reason = place_values(compiled);
   if (reason) return reason;
   find_outside(compiled);
   delta_assembler_t assembler = {.wide = compiled->wide};
-  const delta_compiled_form_t form = spec->sums ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_PLAIN;
+  const delta_compiled_form_t form = is_summed ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_PLAIN;
   if (!delta_compiled_write(compiled, form, &assembler)) return "too many values at once";
   return assembler.overflow ? "the expression is too long" : NULL;
 }
 
 delta_status_t delta_compiled_make(delta_compiled_t *compiled) {
   delta_assembler_t assembler = {.wide = compiled->wide};
-  const delta_compiled_form_t second = compiled->spec.sums ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_STREAMS;
+  const delta_compiled_form_t second = compiled->spec.results == DELTA_COMPILED_SUMMED ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_STREAMS;
   const bool has_first = delta_compiled_write(compiled, DELTA_COMPILED_PLAIN, &assembler);
   compiled->second_at = assembler.count;
   if (!has_first || !delta_compiled_write(compiled, second, &assembler) || assembler.overflow)
@@ -185,7 +186,7 @@ static void call_sums(const delta_compiled_t *compiled, delta_compiled_block_t *
 }
 
 void delta_compiled_run(const delta_compiled_t *compiled, delta_compiled_block_t *block, bool streams) {
-  if (compiled->spec.sums) {
+  if (compiled->spec.results == DELTA_COMPILED_SUMMED) {
     call_sums(compiled, block);
   } else {
     call(compiled, block, streams);

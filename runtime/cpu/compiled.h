@@ -19,16 +19,23 @@ enum {
 typedef struct delta_compiled_block {
   _Alignas(64) float slots[DELTA_COMPILED_SLOTS][DELTA_COMPILED_LANES];
   double sums[DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES]; // a run adds to them
-  const void *pointers[DELTA_COMPILED_POINTERS];             // of dense inputs, then of stored outputs
+  const void *pointers[DELTA_COMPILED_POINTERS];             // of dense inputs, then of outputs that are stored or summed along
   int64_t size_bytes;                                        // of the run: whole vectors, at least one
 } delta_compiled_block_t;
+
+// What becomes of the outputs.
+typedef enum delta_compiled_results {
+  DELTA_COMPILED_STORED,
+  DELTA_COMPILED_SUMMED,       // by lane, into the block
+  DELTA_COMPILED_SUMMED_ALONG, // element by element, onto float64 arrays as long as the run
+} delta_compiled_results_t;
 
 // How an expression becomes code.
 typedef struct delta_compiled_spec {
   const delta_expr_t *expr;               // Borrowed; float32
   bool is_dense[DELTA_EXPR_MAX_INPUTS];   // the others stand in slots
   bool is_wanted[DELTA_EXPR_MAX_OUTPUTS]; // the others are not computed
-  bool sums;                              // outputs are summed, not stored
+  delta_compiled_results_t results;
 } delta_compiled_spec_t;
 
 typedef struct delta_compiled {
@@ -45,7 +52,7 @@ typedef struct delta_compiled {
   int16_t pointer_of_output[DELTA_EXPR_MAX_OUTPUTS];
   uint8_t *code;     // Owned; NULL until made.
   size_t code_bytes; // mapped
-  size_t second_at;  // where the second form begins: stores around the cache, or several vectors of sums at once
+  size_t second_at;  // where the second form begins: stores around the cache, or several vectors of sums by lane at once
 } delta_compiled_t;
 
 // Floats of the vectors that this processor and the libraries' limits allow; 0: none that code is made for.

@@ -105,7 +105,7 @@ static void find_uses(code_writer_t *writer) {
     }
   }
   for (int32_t i = expr->instr_count - 1; i >= 0; --i) {
-    if (!writer->compiled->spec.sums && is_stored(writer, i)) writer->last_use[i] = NEVER;
+    if (writer->compiled->spec.results == DELTA_COMPILED_STORED && is_stored(writer, i)) writer->last_use[i] = NEVER;
     for (int k = 0; writer->is_lazy[i] && k < arity_of(instr_at(writer, i)); ++k) {
       const uint16_t operand = instr_at(writer, i)->operands[k];
       if (writer->last_use[i] > writer->last_use[operand]) writer->last_use[operand] = writer->last_use[i];
@@ -115,7 +115,7 @@ static void find_uses(code_writer_t *writer) {
 
 static delta_vector_operand_t slot_operand(const code_writer_t *writer, int16_t slot) {
   if (writer->register_of_slot[slot] >= 0) return delta_in_register((uint8_t)writer->register_of_slot[slot]);
-  return delta_in_memory(DELTA_RDI, false,
+  return delta_in_memory(DELTA_RDI, 0,
                          (int32_t)(offsetof(delta_compiled_block_t, slots) + (size_t)slot * sizeof(float[DELTA_COMPILED_LANES])));
 }
 
@@ -125,7 +125,7 @@ static const delta_gpr_t pointer_registers[DELTA_COMPILED_POINTERS] = {DELTA_RCX
 enum { FIRST_SAVED_POINTER = 7 };
 
 static delta_vector_operand_t pointer_operand(const code_writer_t *writer, int16_t pointer) {
-  return delta_in_memory(pointer_registers[pointer], true, writer->displacement);
+  return delta_in_memory(pointer_registers[pointer], 1, writer->displacement);
 }
 
 // Where a value stands.
@@ -305,12 +305,33 @@ static void emit_half(code_writer_t *writer, uint8_t out, uint8_t from, int half
   emit(writer, DELTA_VECTOR_WIDEN, out, 0, delta_in_register(from));
 }
 
-static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
-  const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
+// Adds to an output's sums by lane, which a group begins anew.
+static void emit_lane_sum(code_writer_t *writer, uint16_t output, uint8_t from) {
   for (int half = 0; half < 2; ++half) {
     const uint8_t sum = sum_register(writer, output, half), added = writer->displacement == 0 ? sum : FIRST_TEMPORARY;
     emit_half(writer, added, from, half);
     if (added != sum) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
+  }
+}
+
+// Adds to an output's array.
+static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from) {
+  const int32_t half_bytes = writer->compiled->width / 2 * (int32_t)sizeof(double);
+  for (int half = 0; half < 2; ++half) {
+    const delta_vector_operand_t total =
+        delta_in_memory(pointer_registers[writer->compiled->pointer_of_output[output]], 2, half * half_bytes);
+    emit_half(writer, FIRST_TEMPORARY, from, half);
+    emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, FIRST_TEMPORARY, total);
+    emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
+  }
+}
+
+static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
+  const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
+  if (writer->compiled->spec.results == DELTA_COMPILED_SUMMED) {
+    emit_lane_sum(writer, output, from);
+  } else {
+    emit_sum_along(writer, output, from);
   }
 }
 
@@ -321,7 +342,7 @@ static void emit_group_end(code_writer_t *writer) {
     for (int half = 0; spec->is_wanted[k] && half < 2; ++half) {
       const size_t offset = offsetof(delta_compiled_block_t, sums) + k * sizeof(double[DELTA_COMPILED_LANES]) +
                             (size_t)half * (size_t)writer->compiled->width / 2 * sizeof(double);
-      const delta_vector_operand_t total = delta_in_memory(DELTA_RDI, false, (int32_t)offset);
+      const delta_vector_operand_t total = delta_in_memory(DELTA_RDI, 0, (int32_t)offset);
       emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, sum_register(writer, k, half), total);
       emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
     }
@@ -333,7 +354,7 @@ static void emit_results(code_writer_t *writer, bool streams) {
   for (uint16_t k = 0; k < spec->expr->output_count; ++k) {
     if (!spec->is_wanted[k]) continue;
     const int32_t value = spec->expr->outputs[k];
-    if (spec->sums) {
+    if (spec->results != DELTA_COMPILED_STORED) {
       if (!is_code(writer, value) || instr_at(writer, value)->op == DELTA_EXPR_INPUT) emit_sum(writer, k, value);
       continue;
     }
@@ -346,7 +367,7 @@ static void emit_results(code_writer_t *writer, bool streams) {
 // Sums are taken as soon as their value is there.
 static void emit_sums_of(code_writer_t *writer, int32_t value) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
-  for (uint16_t k = 0; spec->sums && k < spec->expr->output_count; ++k)
+  for (uint16_t k = 0; spec->results != DELTA_COMPILED_STORED && k < spec->expr->output_count; ++k)
     if (spec->is_wanted[k] && spec->expr->outputs[k] == value) emit_sum(writer, k, value);
 }
 
@@ -399,7 +420,7 @@ static void save_registers(code_writer_t *writer, bool restores) {
 static uint32_t registers_for_values(const code_writer_t *writer) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
   uint32_t registers = (writer->compiled->wide ? UINT32_MAX : UINT16_MAX) & ~((UINT32_C(1) << TEMPORARIES) - 1);
-  for (uint16_t k = 0; spec->sums && k < spec->expr->output_count; ++k) {
+  for (uint16_t k = 0; spec->results == DELTA_COMPILED_SUMMED && k < spec->expr->output_count; ++k) {
     for (int half = 0; half < 2; ++half) registers &= ~(UINT32_C(1) << sum_register(writer, k, half));
   }
   return registers;
@@ -449,7 +470,7 @@ static void write_function(code_writer_t *writer, delta_compiled_form_t form, ui
     emit_values(writer);
     emit_results(writer, form == DELTA_COMPILED_STREAMS);
   }
-  if (compiled->spec.sums) emit_group_end(writer);
+  if (compiled->spec.results == DELTA_COMPILED_SUMMED) emit_group_end(writer);
   delta_assemble_loop_end(writer->assembler, count * vector_bytes, offsetof(delta_compiled_block_t, size_bytes), loop);
   save_registers(writer, true);
   delta_assemble_return(writer->assembler);

@@ -74,7 +74,7 @@ void delta_cpu_moments_compiled_release(delta_kernel_t *kernel) {
 static void run_pass(const delta_kernel_t *kernel, const delta_sums_t *sums, const void *const *inputs, int64_t begin, int64_t end,
                      double *partial, float *results) {
   delta_sums_run(sums, kernel->threads, inputs, begin, end, partial);
-  for (int64_t r = begin * sums->runs.period; r < end * sums->runs.period; ++r)
+  for (int64_t r = begin * sums->width; r < end * sums->width; ++r)
     results[r] = (float)(delta_sums_total(sums, partial, 0, r) / (double)sums->elements_per_result);
 }
 

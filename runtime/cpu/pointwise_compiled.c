@@ -82,7 +82,7 @@ static void run_chunks(const void *context, int64_t begin, int64_t end, int32_t 
   for (int64_t item = begin; item < end; ++item) {
     const int64_t run = item / code->chunks, from = item % code->chunks * CHUNK_ELEMENTS;
     const int64_t left = runs->length - from, count = left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS;
-    float *outputs[DELTA_EXPR_MAX_OUTPUTS];
+    void *outputs[DELTA_EXPR_MAX_OUTPUTS];
     for (uint16_t k = 0; k < code->compiled.spec.expr->output_count; ++k)
       outputs[k] = launch->buffers->outputs[k] ? (float *)launch->buffers->outputs[k] + run * runs->length : NULL;
     if (from == 0 || item == begin) {

@@ -72,44 +72,51 @@ void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled,
   delta_compiled_update(compiled, block);
 }
 
+static size_t result_bytes(const delta_compiled_t *compiled) {
+  return compiled->spec.results == DELTA_COMPILED_SUMMED_ALONG ? sizeof(double) : sizeof(float);
+}
+
 // The last elements, fewer than a vector, in room of their own.
-static void execute_rest(const delta_compiled_t *compiled, const void *const *from, float *const *to, int64_t count,
+static void execute_rest(const delta_compiled_t *compiled, const void *const *from, void *const *to, int64_t count,
                          delta_compiled_block_t *block) {
   const delta_expr_t *expr = compiled->spec.expr;
-  _Alignas(64) float room[DELTA_COMPILED_POINTERS][DELTA_COMPILED_LANES];
+  const size_t whole_bytes = (size_t)count * result_bytes(compiled);
+  _Alignas(64) char room[DELTA_COMPILED_POINTERS][DELTA_COMPILED_LANES * sizeof(double)];
   double sums[DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES];
-  for (int p = 0; p < DELTA_COMPILED_POINTERS; ++p) block->pointers[p] = room[p];
+  memset(room, 0, compiled->pointer_count * sizeof room[0]);
+  for (uint32_t p = 0; p < compiled->pointer_count; ++p) block->pointers[p] = room[p];
   for (uint16_t k = 0; k < expr->input_count; ++k) {
-    if (compiled->pointer_of_input[k] < 0) continue;
-    float *values = room[compiled->pointer_of_input[k]];
-    memset(values, 0, sizeof room[0]);
-    memcpy(values, from[k], (size_t)count * sizeof *values);
+    if (compiled->pointer_of_input[k] >= 0) memcpy(room[compiled->pointer_of_input[k]], from[k], (size_t)count * sizeof(float));
+  }
+  for (uint16_t k = 0; k < expr->output_count; ++k) {
+    if (compiled->pointer_of_output[k] >= 0) memcpy(room[compiled->pointer_of_output[k]], to[k], whole_bytes);
   }
   memcpy(sums, block->sums, expr->output_count * sizeof sums[0]);
   block->size_bytes = compiled->width * (int64_t)sizeof(float);
   delta_compiled_run(compiled, block, false);
   for (uint16_t k = 0; k < expr->output_count; ++k) {
     for (int64_t lane = count; lane < compiled->width; ++lane) block->sums[k][lane] = sums[k][lane];
-    if (compiled->pointer_of_output[k] >= 0) memcpy(to[k], room[compiled->pointer_of_output[k]], (size_t)count * sizeof(float));
+    if (compiled->pointer_of_output[k] >= 0) memcpy(to[k], room[compiled->pointer_of_output[k]], whole_bytes);
   }
 }
 
-void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, float *const *outputs, int64_t from, int64_t count,
+void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, void *const *outputs, int64_t from, int64_t count,
                         bool streams, delta_compiled_block_t *block) {
   const delta_expr_t *expr = compiled->spec.expr;
   const int64_t whole = count / compiled->width * compiled->width, rest = count - whole;
   const void *rest_inputs[DELTA_EXPR_MAX_INPUTS];
-  float *rest_outputs[DELTA_EXPR_MAX_OUTPUTS];
+  void *rest_outputs[DELTA_EXPR_MAX_OUTPUTS];
   for (uint16_t k = 0; k < expr->input_count; ++k) {
     if (compiled->pointer_of_input[k] < 0) continue;
-    const float *start = (const float *)(const void *)run->inputs[k] + from;
+    const char *start = run->inputs[k] + (size_t)from * sizeof(float);
     block->pointers[compiled->pointer_of_input[k]] = start;
-    rest_inputs[k] = start + whole;
+    rest_inputs[k] = start + (size_t)whole * sizeof(float);
   }
   for (uint16_t k = 0; k < expr->output_count; ++k) {
     if (compiled->pointer_of_output[k] < 0) continue;
-    block->pointers[compiled->pointer_of_output[k]] = outputs[k] + from;
-    rest_outputs[k] = outputs[k] + from + whole;
+    char *start = (char *)outputs[k] + (size_t)from * result_bytes(compiled);
+    block->pointers[compiled->pointer_of_output[k]] = start;
+    rest_outputs[k] = start + (size_t)whole * result_bytes(compiled);
   }
   if (whole > 0) {
     block->size_bytes = whole * (int64_t)sizeof(float);

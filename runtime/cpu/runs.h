@@ -28,9 +28,9 @@ typedef struct delta_run {
 void delta_runs_find(const delta_runs_t *runs, const void *const *inputs, int64_t index, delta_run_t *out_run);
 // Fills a block's slots of inputs for a run, and what follows from them.
 void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const delta_run_t *run, delta_compiled_block_t *block);
-// Runs the code for elements [from, from + count) of a run whose slots are filled. `outputs` point at the run's first elements; NULL for sums.
-// Elements beyond whole vectors are copied aside; of sums, the lanes without one add nothing.
-void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, float *const *outputs, int64_t from, int64_t count,
+// Runs the code for elements [from, from + count) of a run whose slots are filled. `outputs` point at the results of the run's first element; NULL where
+// sums are by lane. Elements beyond whole vectors are copied aside; of sums, the lanes without one add nothing.
+void delta_runs_execute(const delta_compiled_t *compiled, const delta_run_t *run, void *const *outputs, int64_t from, int64_t count,
                         bool streams, delta_compiled_block_t *block);
 
 #endif // DELTA_RUNTIME_CPU_RUNS_H_
