@@ -159,7 +159,7 @@ static delta_status_t run_steps(delta_session_t *session, shares_t *shares, int 
     memset(delta_executor_input(shares->program->executor, (uint32_t)i), 0, delta_tensor_bytes(tensor));
   }
   for (int step = 0; step <= steps; ++step) {
-    const delta_run_options_t options = {.finite_output = DELTA_INDEX_NONE};
+    const delta_run_options_t options = {.finite_outputs = {DELTA_INDEX_NONE, DELTA_INDEX_NONE}};
     delta_run_result_t result;
     shares->counts = step > 0;
     DELTA_RETURN_IF_ERROR(delta_executor_run(shares->program->executor, &options, &result));

@@ -6,7 +6,14 @@
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64, WINOGRAD_LEAST_CHANNELS = 64, WINOGRAD_MOST_BYTES = 48 << 20 };
+enum {
+  SLICE_BYTES = 2 << 20,
+  CHANNEL_BLOCK = 16,
+  ALIGNMENT_BYTES = 64,
+  WINOGRAD_LEAST_CHANNELS = 64,
+  WINOGRAD_LEAST_BYTES = 4 << 20,
+  WINOGRAD_MOST_TIMES = 5
+};
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
@@ -168,8 +175,14 @@ cleanup:
 
 delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) { return prepare_with(kernel, dnnl_convolution_direct); }
 
-// Winograd's algorithm: less than half of the products for windows of 3 by 3, for more workspace. Gains where there are channels enough to pay for its
-// transformations.
+static size_t tensor_bytes(const delta_conv_pass_t *pass) {
+  size_t bytes = 0;
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) bytes += delta_tensor_bytes(pass->tensors[role]);
+  return bytes;
+}
+
+// Winograd's algorithm: less than half of the products for windows of 3 by 3, for more workspace. Taken where there are channels enough to pay
+// for its transformations, and tensors so large that the workspace is not what a budget is spent on.
 const char *delta_cpu_conv_winograd_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   const char *reason = delta_cpu_conv_refuse(graph, node);
   if (reason) return reason;
@@ -182,12 +195,14 @@ const char *delta_cpu_conv_winograd_refuse(const delta_graph_t *graph, const del
     if (window->kernel[d] != 3 || window->strides[d] != 1 || window->dilations[d] != 1) return "the windows are not 3 by 3 side by side";
   }
   const int64_t *weight = pass.shapes[DELTA_CONV_W].dims;
-  return weight[0] < WINOGRAD_LEAST_CHANNELS || weight[1] < WINOGRAD_LEAST_CHANNELS ? "there are few channels" : NULL;
+  if (weight[0] < WINOGRAD_LEAST_CHANNELS || weight[1] < WINOGRAD_LEAST_CHANNELS) return "there are few channels";
+  return tensor_bytes(&pass) < WINOGRAD_LEAST_BYTES ? "it is small for the workspace it would need" : NULL;
 }
 
 delta_status_t delta_cpu_conv_winograd_prepare(delta_kernel_t *kernel) {
+  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
   DELTA_RETURN_IF_ERROR(prepare_with(kernel, dnnl_convolution_winograd));
-  if (kernel->workspace_bytes <= WINOGRAD_MOST_BYTES) return DELTA_OK;
+  if (kernel->workspace_bytes <= WINOGRAD_MOST_TIMES * tensor_bytes(&pass)) return DELTA_OK;
   return delta_status_make(UNSUPPORTED, "Winograd's algorithm needs a workspace of %zu bytes", kernel->workspace_bytes);
 }
 
