@@ -349,8 +349,40 @@ static void emit_group_end(code_writer_t *writer) {
   }
 }
 
+// Brings an input into a register, if it is not in one.
+static void hold_input(code_writer_t *writer, int32_t i) {
+  if (writer->register_of[i] >= 0) return;
+  const delta_vector_operand_t from = operand_of(writer, i);
+  writer->register_of[i] = (int8_t)take_register(writer);
+  emit(writer, DELTA_VECTOR_LOAD, (uint8_t)writer->register_of[i], 0, from);
+}
+
+// Brings inputs that are read more than once into registers.
+static void hold_inputs(code_writer_t *writer, const delta_expr_instr_t *instr) {
+  for (int k = 0; k < arity_of(instr); ++k) {
+    const int32_t i = instr->operands[k];
+    if (writer->is_lazy[i]) hold_inputs(writer, instr_at(writer, i));
+    if (!is_code(writer, i)) continue;
+    if (instr_at(writer, i)->op == DELTA_EXPR_INPUT && writer->uses[i] > 1) hold_input(writer, i);
+    if (writer->register_of[i] >= 0) writer->pinned |= UINT32_C(1) << writer->register_of[i];
+  }
+}
+
+// Outputs that are inputs come to registers before anything is stored: an output may have an input's bytes.
+static void hold_stored_inputs(code_writer_t *writer) {
+  const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  writer->pinned = 0;
+  for (uint16_t k = 0; k < spec->expr->output_count; ++k) {
+    const uint16_t value = spec->expr->outputs[k];
+    if (!spec->is_wanted[k] || !is_code(writer, value)) continue;
+    hold_input(writer, value);
+    writer->pinned |= UINT32_C(1) << writer->register_of[value];
+  }
+}
+
 static void emit_results(code_writer_t *writer, bool streams) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  if (spec->results == DELTA_COMPILED_STORED && spec->expr->output_count > 1) hold_stored_inputs(writer);
   for (uint16_t k = 0; k < spec->expr->output_count; ++k) {
     if (!spec->is_wanted[k]) continue;
     const int32_t value = spec->expr->outputs[k];
@@ -371,21 +403,6 @@ static void emit_sums_of(code_writer_t *writer, int32_t value) {
     if (spec->is_wanted[k] && spec->expr->outputs[k] == value) emit_sum(writer, k, value);
 }
 
-// Brings inputs that are read more than once into registers.
-static void hold_inputs(code_writer_t *writer, const delta_expr_instr_t *instr) {
-  for (int k = 0; k < arity_of(instr); ++k) {
-    const int32_t i = instr->operands[k];
-    if (writer->is_lazy[i]) hold_inputs(writer, instr_at(writer, i));
-    if (!is_code(writer, i)) continue;
-    if (instr_at(writer, i)->op == DELTA_EXPR_INPUT && writer->uses[i] > 1 && writer->register_of[i] < 0) {
-      const delta_vector_operand_t from = operand_of(writer, i);
-      writer->register_of[i] = (int8_t)take_register(writer);
-      emit(writer, DELTA_VECTOR_LOAD, (uint8_t)writer->register_of[i], 0, from);
-    }
-    if (writer->register_of[i] >= 0) writer->pinned |= UINT32_C(1) << writer->register_of[i];
-  }
-}
-
 static void emit_values(code_writer_t *writer) {
   for (int32_t i = 0; i < writer->compiled->spec.expr->instr_count; ++i) {
     const delta_expr_instr_t *instr = instr_at(writer, i);
@@ -395,8 +412,9 @@ static void emit_values(code_writer_t *writer) {
     delta_vector_operand_t operands[3] = {{0}};
     for (int k = 0; k < arity_of(instr); ++k)
       if (!writer->is_lazy[instr->operands[k]]) operands[k] = operand_of(writer, instr->operands[k]);
-    // A lazy comparison's operands must be found where they stand until the select is written, so registers are given back after that.
-    const bool keeps = code_rows[instr->op].form == FORM_EXTREME || instr->op == DELTA_EXPR_SELECT;
+    // Operands of comparisons must be found where they stand until the condition is written, so registers are given back after that.
+    const delta_expr_op_t op = (delta_expr_op_t)instr->op;
+    const bool keeps = code_rows[op].form == FORM_EXTREME || op == DELTA_EXPR_SELECT || is_comparison(op);
     if (!keeps) release_dead(writer, i);
     const uint8_t out = take_register(writer);
     emit_instruction(writer, instr, operands, out);
