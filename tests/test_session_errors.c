@@ -347,14 +347,13 @@ typedef struct foreign_case {
   void (*edit)(delta_plan_t *plan);
   delta_status_code_t code;
   const char *words;
-  delta_status_code_t or_code; // where the library's kernels ask for no other workspace
 } foreign_case_t;
 static const foreign_case_t foreign_cases[] = {
     {"instructions", other_instructions, DELTA_STATUS_MISMATCH, "sse1|deltaplan"},
     {"libraries", other_libraries, DELTA_STATUS_MISMATCH, "onednn 0.1|deltaplan"},
     {"model", other_model, DELTA_STATUS_MISMATCH, "model.onnx|SHA-256|deltaplan"},
     {"graph", other_hash, DELTA_STATUS_MISMATCH, "graph|deltaplan"},
-    {"threads", other_threads, DELTA_STATUS_MALFORMED, "deltaplan", DELTA_STATUS_MISMATCH},
+    {"threads", other_threads, DELTA_STATUS_MALFORMED, "deltaplan"},
     {"numerics", other_numerics, DELTA_STATUS_MISMATCH, "numerics|deltaplan"},
     {"overlap", overlap, DELTA_STATUS_MALFORMED, "deltaplan"},
     {"beyond the arena", beyond_the_arena, DELTA_STATUS_MALFORMED, "deltaplan"},
@@ -379,8 +378,9 @@ ParameterizedTest(size_t *index, session_errors, foreign_plans_are_refused) {
   delta_test_expect_ok(delta_test_training_plan(&training, &options, delta_allocator_system()), "plan");
   c->edit(training.plan);
   delta_status_t status = delta_test_training_start(&training, delta_allocator_system());
-  const bool is_other = status && c->or_code && delta_status_code(status) == c->or_code;
-  delta_test_expect_status(status, is_other ? c->or_code : c->code, c->words);
+  // With some instruction sets kernels for other threads ask for the same workspace; then the numerics tell.
+  const bool told_by_numerics = c->edit == other_threads && status && delta_status_code(status) == DELTA_STATUS_MISMATCH;
+  delta_test_expect_status(status, told_by_numerics ? DELTA_STATUS_MISMATCH : c->code, c->words);
   cr_expect_null(training.session, "%s", c->name);
   delta_test_training_close(&training);
 }
