@@ -10,6 +10,7 @@
 #include <dnnl.h>
 
 #include "runtime/cpu/arena.h"
+#include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/kernel.h"
 
 static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
@@ -68,12 +69,6 @@ static int32_t usable_processors(void) {
   return count > 0 ? count : 1;
 }
 
-static const char *instruction_set_name(void) {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-  return "sse2";
-}
-
 delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delta_allocator_t allocator, delta_device_t **out_device) {
   *out_device = NULL;
   enum { MOST_THREADS = 1024 };
@@ -96,8 +91,9 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.prefetch_bytes_per_second = assumed_prefetch_bytes_per_second;
   device->reference_kernels = options->reference_kernels;
   const dnnl_version_t *version = dnnl_version();
-  snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", instruction_set_name());
-  snprintf(device->base.libraries, sizeof device->base.libraries, "onednn %d.%d.%d", version->major, version->minor, version->patch);
+  snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", delta_cpu_instruction_set_name());
+  snprintf(device->base.libraries, sizeof device->base.libraries, "onednn %d.%d.%d, kernels %d", version->major, version->minor,
+           version->patch, DELTA_CPU_KERNELS_REVISION);
   *out_device = &device->base;
   return DELTA_OK;
 }
