@@ -77,6 +77,10 @@ typedef struct delta_decisions {
   bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
   delta_action_t
       tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
+  // NULL, or what the decisions come to, already decided: these problem steps run, in this order, and nothing is copied. A tensor lives from the run that makes it to the
+  // last one that reads it before it is made again. `items` is then not looked at.
+  const uint32_t *runs;
+  uint32_t run_count;
 } delta_decisions_t;
 
 // Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
