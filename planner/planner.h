@@ -11,14 +11,14 @@
   X(DELTA, "delta", true, "Delta's own search")                                                                       \
   X(SWAP, "swap", true, "Delta's search without recompute")                                                           \
   X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                      \
-  X(CHEN, "chen", false, "square-root checkpoints")                                                                   \
-  X(CHECKMATE, "checkmate", false, "optimal recompute by integer programming")                                        \
-  X(DTR, "dtr", false, "dynamic tensor rematerialization")                                                            \
-  X(SUPERNEURONS, "superneurons", false, "cost-aware recompute and swap of convolutions")                             \
-  X(VDNN, "vdnn", false, "swap of layer inputs")                                                                      \
-  X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
-  X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
-  X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
+  X(CHEN, "chen", true, "square-root checkpoints")                                                                   \
+  X(CHECKMATE, "checkmate", true, "optimal recompute by integer programming")                                        \
+  X(DTR, "dtr", true, "dynamic tensor rematerialization")                                                            \
+  X(SUPERNEURONS, "superneurons", true, "cost-aware recompute and swap of convolutions")                             \
+  X(VDNN, "vdnn", true, "swap of layer inputs")                                                                      \
+  X(CAPUCHIN, "capuchin", true, "one measured pass, swap first")                                                     \
+  X(TSPLIT, "tsplit", true, "greedy by exposed time per byte, on whole tensors")                                                          \
+  X(POFO, "pofo", true, "dynamic program over swap and recompute on a chain")                                                      \
   X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                       \
   X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
@@ -109,12 +109,14 @@ typedef struct delta_planner_effort {
   uint64_t seed;                        // of its draws
   bool (*is_past_deadline)(void *self); // NULL: none
   void *self;                           // Borrowed.
+  bool begins_with_rivals;              // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
   bool listed_order; // the problem's own order, in place of ours
+  const struct delta_integer_solver *solver; // Borrowed; for policy checkmate; NULL: there is none
   delta_planner_effort_t effort;
 } delta_planner_options_t;
 
@@ -123,6 +125,8 @@ typedef struct delta_planner_result {
   uint64_t minimum_budget_bytes; // smallest arena (without states) for which this policy has a plan
   uint32_t minimum_step;         // problem step that sets it
   double lower_bound_seconds;
+  const char *seed_policy; // NULL, or the policy whose plan the search began with; seed_is_plan: and ended with
+  bool seed_is_plan;
 } delta_planner_result_t;
 
 // A planner for one problem and policy, for any number of budgets: what does not depend on the budget is done once.

@@ -72,8 +72,11 @@ struct delta_plan {
   delta_plan_program_t *programs;
   uint32_t program_count;
   delta_plan_totals_t totals;
-  delta_input_info_t *inputs; // of a plan just made; not in the file
+  // Of a plan just made; not in the file:
+  delta_input_info_t *inputs;
   uint32_t input_count;
+  const char *seed_policy; // static, or NULL: the policy whose plan the search began with
+  bool seed_is_plan;       // and ended with
 };
 
 DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited

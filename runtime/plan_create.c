@@ -26,6 +26,8 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
+  delta_cbc_t cbc;                 // for the policy that needs a solver
+  delta_integer_solver_t solver;
   double deadline_seconds;         // of the search at hand
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
   uint64_t resident_program_bytes,
@@ -128,7 +130,8 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
     DELTA_RETURN_IF_ERROR(
-        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
+        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, delta_cbc_is_installed() ? &maker->solver : NULL,
+                              maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
@@ -181,7 +184,10 @@ static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((cons
 // The programs share the time that planning may take.
 static void give_effort(delta_plan_maker_t *maker, uint32_t index) {
   maker->deadline_seconds = delta_clock_seconds() + maker->options->time_limit_seconds / maker->part_count;
-  const delta_planner_effort_t effort = {.seed = maker->options->seed, .is_past_deadline = is_past_deadline, .self = maker};
+  const delta_planner_effort_t effort = {.seed = maker->options->seed,
+                                         .is_past_deadline = is_past_deadline,
+                                         .self = maker,
+                                         .begins_with_rivals = maker->options->begin_with_rivals};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -224,6 +230,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   program->kind = parts->kind;
   program->batch = parts->batch;
   program->schedule = result.schedule;
+  if (index == 0) {
+    plan->seed_policy = result.seed_policy;
+    plan->seed_is_plan = result.seed_is_plan;
+  }
   DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
@@ -457,7 +467,9 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
   double start_seconds = delta_clock_seconds();
-  delta_plan_maker_t maker = {.options = options, .allocator = allocator};
+  delta_plan_maker_t maker = {
+      .options = options, .allocator = allocator, .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
+  maker.solver = delta_cbc_solver(&maker.cbc);
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
