@@ -9,7 +9,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "planner/found.h"
+#include "planner/rival_plan.h"
 #include "plans/problem_json.h"
+#include "runtime/integer_solver.h"
 
 enum { FILE_LIMIT_BYTES = 1 << 30, HEAD_BYTES = 256, MOST_LINES = 40 };
 
@@ -35,6 +37,7 @@ typedef struct problem_plan {
   delta_decision_list_t items;
   delta_decisions_t decisions;
   delta_search_result_t result;
+  delta_rival_t rival; // of a rival's policy: owns the lists of its decisions
   delta_schedule_t *schedule; // Owned.
   double deadline_seconds, bound_seconds;
 } problem_plan_t;
@@ -74,19 +77,46 @@ static delta_status_t find_liberties(problem_plan_t *plan, delta_liberties_t *ou
     *out_liberties = policy_rows[i].liberties;
     return DELTA_OK;
   }
-  return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", plan->policy);
+  return delta_status_make(UNSUPPORTED,
+                           "--policy %s plans models; for a problem file give delta, swap, recompute, none, or the name of a rival",
+                           plan->policy);
+}
+
+// The rule of a rival's policy, or NULL.
+static delta_rival_rule_t find_rule(const problem_plan_t *plan) {
+  for (int p = 0; plan->request->policy && p < DELTA_POLICY_COUNT; ++p) {
+    if (strcmp(delta_policy_info((delta_policy_t)p)->name, plan->request->policy) == 0) return delta_rival_rule((delta_policy_t)p);
+  }
+  return NULL;
+}
+
+static delta_status_t follow_rule(problem_plan_t *plan, delta_rival_rule_t rule) {
+  delta_rival_t *rival = &plan->rival;
+  delta_cbc_t cbc = {.limit_seconds = plan->request->time_limit_seconds, .allocator = plan->allocator};
+  const delta_integer_solver_t solver = delta_cbc_solver(&cbc);
+  plan->policy = plan->request->policy;
+  DELTA_RETURN_IF_ERROR(delta_rival_init(rival, plan->problem, &plan->order, plan->problem->budget_bytes,
+                                         delta_cbc_is_installed() ? &solver : NULL, plan->allocator));
+  DELTA_RETURN_IF_ERROR(rule(rival));
+  plan->decisions = delta_rival_best(rival);
+  plan->result = (delta_search_result_t){.fits = rival->best_evaluation.seconds < INFINITY,
+                                         .evaluation = rival->best_evaluation,
+                                         .evaluation_count = rival->evaluator.evaluation_count};
+  return delta_rival_list_decisions(rival, &plan->decisions, &plan->items);
 }
 
 static delta_status_t search(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
   delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
                                     .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
-  DELTA_RETURN_IF_ERROR(find_liberties(plan, &options.liberties));
+  const delta_rival_rule_t rule = find_rule(plan);
+  if (!rule) DELTA_RETURN_IF_ERROR(find_liberties(plan, &options.liberties));
   DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
   DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->allocator, &plan->bound_seconds));
   plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(
-      delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
+      rule ? follow_rule(plan, rule)
+           : delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
   if (!plan->result.fits) {
     return delta_status_make(DOES_NOT_FIT,
                              "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu (a longer "
@@ -227,6 +257,7 @@ delta_status_t delta_plan_problem(const delta_problem_request_t *request, delta_
   if (!status && !request->json) print_text(&plan);
   if (!status && request->output) status = write_output(&plan);
 cleanup:
+  delta_rival_deinit(&plan.rival);
   delta_schedule_free(plan.schedule);
   delta_array_deinit(allocator, &plan.items);
   delta_order_deinit(&plan.order);

@@ -15,7 +15,7 @@ static uint32_t find_crossing(const delta_rival_t *rival, uint32_t place) {
     const delta_problem_step_t *step = delta_rival_step(rival, p - 1);
     for (uint32_t k = 0; k < step->output_count; ++k) {
       const uint32_t gap = delta_rival_turn_gap(rival, step->outputs[k]);
-      if (gap != NONE && map->begins[gap] >= place) return step->outputs[k];
+      if (gap != NONE && rival->is_on_path[step->outputs[k]] && map->begins[gap] >= place) return step->outputs[k];
     }
   }
   return NONE;

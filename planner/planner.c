@@ -31,11 +31,6 @@ static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
     [DELTA_POLICY_RECOMPUTE] = {.searches = true, .liberties = {.may_rebuild = true}},
     [DELTA_POLICY_DELTA_RELEASED] = {.releases = true, .rule = {.as_released = true}, .is_soft = true, .waits = DELTA_WAIT_ONE_AT_A_TIME},
     [DELTA_POLICY_DELTA_FIXED] = {.releases = true, .waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
-    [DELTA_POLICY_SUPERNEURONS] = {.waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
-    [DELTA_POLICY_VDNN] = {.waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
-    [DELTA_POLICY_CAPUCHIN] = {.waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
-    [DELTA_POLICY_TSPLIT] = {.waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
-    [DELTA_POLICY_POFO] = {.waits = DELTA_WAIT_FOR_BYTES, .prefetch_depth = 5},
 };
 
 bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
@@ -243,10 +238,7 @@ static delta_status_t try_seed(const delta_planner_t *planner, delta_policy_t po
   delta_schedule_t *schedule = NULL;
   delta_decision_list_t items = {0};
   delta_status_t status = delta_rival_schedule(&request, capacity_bytes, planner->allocator, &schedule, &items);
-  if (!status && schedule->arena_bytes <= capacity_bytes) status = start_copies_early(planner, capacity_bytes, &schedule);
-  if (status) {
-    delta_schedule_free(schedule);
-  } else if (keep_faster(capacity_bytes, &seed->schedule, schedule)) {
+  if (!status && keep_faster(capacity_bytes, &seed->schedule, schedule)) {
     const delta_decision_list_t before = seed->items;
     seed->items = items;
     items = before;
@@ -303,7 +295,7 @@ static delta_status_t follow_rule(const delta_planner_t *planner, uint64_t capac
   DELTA_RETURN_IF_ERROR(delta_rival_schedule(&request, capacity_bytes, planner->allocator, inout_schedule, NULL));
   DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->rival_least, planner->allocator, &least));
   keep_faster(capacity_bytes, inout_schedule, least);
-  return (*inout_schedule)->arena_bytes <= capacity_bytes ? start_copies_early(planner, capacity_bytes, inout_schedule) : DELTA_OK;
+  return DELTA_OK;
 }
 
 static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {

@@ -112,23 +112,40 @@ delta_decisions_t delta_rival_best(const delta_rival_t *rival) {
                              .run_count = (uint32_t)rival->best_runs.count};
 }
 
-delta_status_t delta_rival_actions_of_runs(delta_rival_t *rival, const uint32_t *runs, uint32_t run_count, uint8_t *out_actions) {
+// What is made again within a gap is rebuilt there, once or more often.
+static delta_status_t set_actions_of_runs(delta_rival_t *rival, const uint32_t *runs, uint32_t run_count) {
   const delta_problem_t *problem = rival->problem;
   bool *has_run = NULL;
   uint32_t place = 0;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(rival->allocator, problem->step_count, &has_run));
-  memcpy(out_actions, rival->map.defaults, rival->map.gap_count);
+  delta_rival_reset(rival);
   for (uint32_t i = 0; i < run_count; ++i) {
     const delta_problem_step_t *step = &problem->steps[runs[i]];
     for (uint32_t k = 0; k < step->output_count && has_run[runs[i]]; ++k) {
       const uint32_t gap = delta_gap_map_find(&rival->map, step->outputs[k], place);
-      const delta_action_t again = out_actions[gap] == DELTA_ACTION_KEEP ? DELTA_ACTION_REBUILD_HOLD : DELTA_ACTION_REBUILD_DROP;
-      if (delta_rival_may(rival, gap, again)) out_actions[gap] = (uint8_t)again;
+      const delta_action_t again = rival->actions[gap] == DELTA_ACTION_KEEP ? DELTA_ACTION_REBUILD_HOLD : DELTA_ACTION_REBUILD_DROP;
+      if (delta_rival_may(rival, gap, again)) rival->actions[gap] = (uint8_t)again;
     }
     place += !has_run[runs[i]];
     has_run[runs[i]] = true;
   }
   delta_release(rival->allocator, has_run);
+  return DELTA_OK;
+}
+
+delta_status_t delta_rival_list_decisions(delta_rival_t *rival, const delta_decisions_t *best, delta_decision_list_t *out_items) {
+  const delta_decision_t *items = best->items;
+  size_t count = best->count;
+  if (best->runs) {
+    delta_decisions_t decisions;
+    DELTA_RETURN_IF_ERROR(set_actions_of_runs(rival, best->runs, best->run_count));
+    delta_gap_map_decide(&rival->map, rival->actions, rival->items, &decisions);
+    items = decisions.items;
+    count = decisions.count;
+  }
+  out_items->count = 0;
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(rival->allocator, out_items, count));
+  for (size_t i = 0; i < count; ++i) out_items->items[out_items->count++] = items[i];
   return DELTA_OK;
 }
 
@@ -148,7 +165,7 @@ delta_status_t delta_rival_count_crossings(delta_rival_t *rival, uint32_t **out_
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, (size_t)rival->turn + 1, out_crossings));
   for (uint32_t t = 0; t < rival->problem->tensor_count; ++t) {
     const uint32_t gap = delta_rival_turn_gap(rival, t);
-    if (gap == NONE || map->begins[gap] == map->begins[map->starts[t]]) continue;
+    if (gap == NONE || !rival->is_on_path[t] || map->begins[gap] == map->begins[map->starts[t]]) continue;
     ++change[map->begins[map->starts[t]] + 1];
     --change[map->begins[gap] + 1];
   }
@@ -225,6 +242,30 @@ static delta_status_t find_turn(delta_rival_t *rival) {
   return DELTA_OK;
 }
 
+static delta_status_t find_path(delta_rival_t *rival) {
+  enum { FED = 1, WEIGHTED = 2 };
+  const delta_problem_t *problem = rival->problem;
+  uint8_t *sources = NULL;
+  bool has_states = false;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, problem->tensor_count, &rival->is_on_path));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, problem->tensor_count, &sources));
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    const bool is_state = problem->tensors[t].flags & DELTA_TENSOR_STATE;
+    has_states |= is_state;
+    sources[t] = (problem->tensors[t].flags & DELTA_TENSOR_INPUT ? FED : 0) | (is_state ? WEIGHTED : 0);
+  }
+  for (uint32_t p = 0; p < rival->order->step_count; ++p) {
+    const delta_problem_step_t *step = delta_rival_step(rival, p);
+    uint8_t found = 0;
+    for (uint32_t k = 0; k < step->input_count; ++k) found |= sources[step->inputs[k]];
+    for (uint32_t k = 0; k < step->output_count; ++k) sources[step->outputs[k]] = found;
+  }
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    rival->is_on_path[t] = (sources[t] & FED) && (!has_states || (sources[t] & WEIGHTED));
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t fill(delta_rival_t *rival) {
   const uint32_t step_count = rival->order->step_count;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, rival->map.gap_count, &rival->actions));
@@ -239,6 +280,7 @@ static delta_status_t fill(delta_rival_t *rival) {
     rival->names_layers |= (step->flags & (DELTA_STEP_CONVOLUTION | DELTA_STEP_PRODUCT)) != 0;
   }
   DELTA_RETURN_IF_ERROR(find_turn(rival));
+  DELTA_RETURN_IF_ERROR(find_path(rival));
   rival->best_evaluation = (delta_evaluation_t){.seconds = INFINITY, .peak_bytes = UINT64_MAX};
   delta_rival_reset(rival);
   return delta_rival_offer(rival);

@@ -20,6 +20,7 @@ typedef struct delta_rival {
   // The place of the order where the forward pass ends: where most tensors live that wait for another use.
   uint32_t turn;
   bool names_layers;     // some steps are marked as convolutions or products
+  bool *is_on_path;      // by tensor: it depends on inputs and on states: what flows through the network; the others are made beside it
   double *place_seconds; // by place: when its step begins if steps run one after another; one more at the end
 
   // What a rule sets:
@@ -57,9 +58,8 @@ DELTA_MUST_USE delta_status_t delta_rival_offer(delta_rival_t *rival);
 DELTA_MUST_USE delta_status_t delta_rival_offer_runs(delta_rival_t *rival, const uint32_t *runs, uint32_t run_count);
 // The best offer as decisions, which borrow the rival's lists.
 delta_decisions_t delta_rival_best(const delta_rival_t *rival);
-// Decisions over gaps in place of a list of runs, for who begins with it: what is made again within a gap is rebuilt there, once or more often.
-DELTA_MUST_USE delta_status_t delta_rival_actions_of_runs(delta_rival_t *rival, const uint32_t *runs, uint32_t run_count,
-                                                          uint8_t *out_actions);
+// Copies decisions into a list, for who begins with them; runs become decisions over gaps that are about the same. Changes the actions at hand.
+DELTA_MUST_USE delta_status_t delta_rival_list_decisions(delta_rival_t *rival, const delta_decisions_t *best, delta_decision_list_t *out_items);
 
 static inline bool delta_rival_may(const delta_rival_t *rival, uint32_t gap, delta_action_t action) {
   return rival->map.allowed[gap] >> action & 1;
@@ -70,7 +70,7 @@ static inline bool delta_rival_is_tail(const delta_rival_t *rival, uint32_t gap)
 }
 // The gap of a tensor over the turn; NONE for one that no step of the forward pass makes. It may be a tail.
 uint32_t delta_rival_turn_gap(const delta_rival_t *rival, uint32_t tensor);
-// By place of the forward pass, and for the turn: how many tensors that steps before it made it or a later place of the pass reads. In the rival's region.
+// By place of the forward pass, and for the turn: how many tensors on the path that steps before it made it or a later place of the pass reads. In the rival's region.
 DELTA_MUST_USE delta_status_t delta_rival_count_crossings(delta_rival_t *rival, uint32_t **out_crossings);
 // Seconds of copies at full rate; INFINITY where there is no lane.
 double delta_rival_offload_seconds(const delta_rival_t *rival, uint32_t tensor);

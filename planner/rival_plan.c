@@ -14,23 +14,6 @@ static const delta_rival_rule_t rules[DELTA_POLICY_COUNT] = {
 
 delta_rival_rule_t delta_rival_rule(delta_policy_t policy) { return rules[policy]; }
 
-// Copies the best offer's decisions; runs become decisions over gaps.
-static delta_status_t list_decisions(delta_rival_t *rival, const delta_decisions_t *best, delta_decision_list_t *out_items) {
-  const delta_decision_t *items = best->items;
-  size_t count = best->count;
-  if (best->runs) {
-    delta_decisions_t decisions;
-    DELTA_RETURN_IF_ERROR(delta_rival_actions_of_runs(rival, best->runs, best->run_count, rival->actions));
-    delta_gap_map_decide(&rival->map, rival->actions, rival->items, &decisions);
-    items = decisions.items;
-    count = decisions.count;
-  }
-  out_items->count = 0;
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(rival->allocator, out_items, count));
-  for (size_t i = 0; i < count; ++i) out_items->items[out_items->count++] = items[i];
-  return DELTA_OK;
-}
-
 static delta_status_t finish(const delta_rival_t *rival, const delta_decisions_t *best, uint64_t capacity_bytes,
                              delta_schedule_t **out_schedule) {
   const uint64_t peak_bytes = rival->best_evaluation.peak_bytes;
@@ -56,7 +39,7 @@ static delta_status_t plan_for(const delta_rival_request_t *request, uint64_t ta
   DELTA_GOTO_IF_ERROR(status, request->rule(&rival), cleanup);
   const delta_decisions_t best = delta_rival_best(&rival);
   DELTA_GOTO_IF_ERROR(status, finish(&rival, &best, capacity_bytes, out_schedule), cleanup);
-  if (out_items) status = list_decisions(&rival, &best, out_items);
+  if (out_items) status = delta_rival_list_decisions(&rival, &best, out_items);
 cleanup:
   delta_rival_deinit(&rival);
   return status;
