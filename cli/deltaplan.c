@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/compare.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/problem_plan.h"
@@ -23,11 +24,11 @@
 // Everything a command line can set.
 typedef struct delta_plan_settings {
   const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
-      *dump_problem;
+      *dump_problem, *budgets;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
-  bool nesterov, batchnorm_unbiased, json, verbose, devices;
+  bool nesterov, batchnorm_unbiased, json, verbose, devices, compare;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -97,7 +98,7 @@ static const delta_option_t option_rows[] = {
          "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
          "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same "
          "search with one "
-         "of the two."},
+         "of the two. chen, checkmate, dtr, superneurons, vdnn, capuchin, tsplit, pofo: the rules of others, from their papers."},
     LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
     {.section = "MEMORY",
      .name = "--levers",
@@ -124,7 +125,17 @@ static const delta_option_t option_rows[] = {
      .maximum = 1e15,
      .help = "Of the search's draws and of --init random (0)."},
     LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
-    LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
+    {.section = "MEMORY",
+     .name = "--compare",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(compare),
+     .help = "In place of a plan: a table of what every policy makes of each of --budgets, or of a problem file's own budget."},
+    {.section = "MEMORY",
+     .name = "--budgets",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "LIST",
+     .offset = AT(budgets),
+     .help = "Of --compare: sizes with commas, or percentages of what an eager framework holds, as in 60%,40%,8GiB."},
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
@@ -309,7 +320,8 @@ static const delta_option_t option_rows[] = {
 #undef LATER
 #undef AT
 
-static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--devices", NULL};
+static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--compare MODEL.onnx --budgets LIST [options]",
+                                       "PROBLEM.json [-o PLAN.json] [options]", "--devices", NULL};
 
 static const delta_program_t program = {
     .name = "deltaplan",
@@ -539,15 +551,30 @@ static delta_status_t check_version(const delta_plan_settings_t *settings) {
   return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
 }
 
-static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
-  const delta_problem_request_t request = {.path = path,
-                                           .output = settings->output,
-                                           .policy = settings->policy,
-                                           .budget = settings->budget,
-                                           .time_limit_seconds = settings->time_limit,
-                                           .seed = (uint64_t)settings->seed,
-                                           .json = settings->json};
-  return delta_plan_problem(&request, allocator);
+static delta_problem_request_t problem_request(const delta_plan_settings_t *settings, const char *path) {
+  return (delta_problem_request_t){.path = path,
+                                   .output = settings->output,
+                                   .policy = settings->policy,
+                                   .budget = settings->budget,
+                                   .time_limit_seconds = settings->time_limit,
+                                   .seed = (uint64_t)settings->seed,
+                                   .json = settings->json};
+}
+
+static delta_status_t compare(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
+  const char *budgets = settings->budgets ? settings->budgets : settings->budget;
+  if (delta_is_problem_file(path)) {
+    const delta_problem_request_t request = problem_request(settings, path);
+    return delta_compare_problem(&request, budgets, settings->json, allocator);
+  }
+  delta_plan_lists_t lists = {0};
+  delta_status_t status = make_lists(settings, allocator, &lists);
+  if (!status) {
+    const delta_plan_options_t options = plan_options(settings, path, &lists, (delta_log_sink_t){0});
+    status = delta_compare_model(&options, budgets, settings->json, allocator);
+  }
+  free_lists(allocator, &lists);
+  return status;
 }
 
 // What is wrong with the command line beyond single options.
@@ -556,6 +583,12 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
   DELTA_RETURN_IF_ERROR(check_version(settings));
+  if (settings->budgets && !settings->compare) return delta_status_make(INVALID_ARGUMENT, "--budgets is of --compare; give --budget");
+  if (settings->compare && (settings->output || settings->policy))
+    return delta_status_make(INVALID_ARGUMENT, "--compare takes every policy and keeps no plan: leave out %s",
+                             settings->output ? "-o" : "--policy");
+  if (settings->compare && !settings->budgets && !settings->budget && !delta_is_problem_file(options->positionals.items[0]))
+    return delta_status_make(INVALID_ARGUMENT, "--compare needs budgets: give --budgets 80%%,60%%,40%% or sizes");
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
@@ -570,7 +603,10 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return print_devices(allocator);
   const char *path = options->positionals.items[0];
-  return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
+  if (settings->compare) return compare(settings, path, allocator);
+  if (!delta_is_problem_file(path)) return make_plan(settings, path, allocator);
+  const delta_problem_request_t request = problem_request(settings, path);
+  return delta_plan_problem(&request, allocator);
 }
 
 int main(int argc, char **argv) {

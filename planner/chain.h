@@ -10,13 +10,13 @@ enum { DELTA_CHAIN_SLOTS = 200, DELTA_CHAIN_MOST_BLOCKS = 64 };
 // Bytes are counted in slots, rounded up.
 typedef struct delta_chain {
   uint32_t block_count;
-  uint32_t begins[DELTA_CHAIN_MOST_BLOCKS + 1];      // places; the last is the turn
-  uint32_t inputs[DELTA_CHAIN_MOST_BLOCKS];          // tensors that cross the beginnings; NONE for the first
-  double seconds[DELTA_CHAIN_MOST_BLOCKS];           // forward
-  uint32_t saved_slots[DELTA_CHAIN_MOST_BLOCKS];     // what the backward pass reads of what the block makes
+  uint32_t begins[DELTA_CHAIN_MOST_BLOCKS + 1];  // places; the last is the turn
+  uint32_t inputs[DELTA_CHAIN_MOST_BLOCKS];      // tensors that cross the beginnings; NONE for the first
+  double seconds[DELTA_CHAIN_MOST_BLOCKS];       // forward
+  uint32_t saved_slots[DELTA_CHAIN_MOST_BLOCKS]; // what the backward pass reads of what the block makes
   uint32_t input_slots[DELTA_CHAIN_MOST_BLOCKS];
-  uint32_t forward_slots[DELTA_CHAIN_MOST_BLOCKS];   // beside what is saved, while the block runs
-  uint32_t backward_slots[DELTA_CHAIN_MOST_BLOCKS];  // the same while its backward pass runs
+  uint32_t forward_slots[DELTA_CHAIN_MOST_BLOCKS];  // beside what is saved, while the block runs
+  uint32_t backward_slots[DELTA_CHAIN_MOST_BLOCKS]; // the same while its backward pass runs
   uint64_t slot_bytes;
   uint64_t saved_bytes[DELTA_CHAIN_MOST_BLOCKS], input_bytes[DELTA_CHAIN_MOST_BLOCKS];
 } delta_chain_t;

@@ -11,14 +11,14 @@
   X(DELTA, "delta", true, "Delta's own search")                                                                       \
   X(SWAP, "swap", true, "Delta's search without recompute")                                                           \
   X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                      \
-  X(CHEN, "chen", true, "square-root checkpoints")                                                                   \
-  X(CHECKMATE, "checkmate", true, "optimal recompute by integer programming")                                        \
-  X(DTR, "dtr", true, "dynamic tensor rematerialization")                                                            \
-  X(SUPERNEURONS, "superneurons", true, "cost-aware recompute and swap of convolutions")                             \
-  X(VDNN, "vdnn", true, "swap of layer inputs")                                                                      \
-  X(CAPUCHIN, "capuchin", true, "one measured pass, swap first")                                                     \
-  X(TSPLIT, "tsplit", true, "greedy by exposed time per byte, on whole tensors")                                                          \
-  X(POFO, "pofo", true, "dynamic program over swap and recompute on a chain")                                                      \
+  X(CHEN, "chen", true, "square-root checkpoints")                                                                    \
+  X(CHECKMATE, "checkmate", true, "optimal recompute by integer programming")                                         \
+  X(DTR, "dtr", true, "dynamic tensor rematerialization")                                                             \
+  X(SUPERNEURONS, "superneurons", true, "cost-aware recompute and swap of convolutions")                              \
+  X(VDNN, "vdnn", true, "swap of layer inputs")                                                                       \
+  X(CAPUCHIN, "capuchin", true, "one measured pass, swap first")                                                      \
+  X(TSPLIT, "tsplit", true, "greedy by exposed time per byte, on whole tensors")                                      \
+  X(POFO, "pofo", true, "dynamic program over swap and recompute on a chain")                                         \
   X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                       \
   X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
@@ -109,13 +109,13 @@ typedef struct delta_planner_effort {
   uint64_t seed;                        // of its draws
   bool (*is_past_deadline)(void *self); // NULL: none
   void *self;                           // Borrowed.
-  bool begins_with_rivals;              // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
+  bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
-  bool listed_order; // the problem's own order, in place of ours
+  bool listed_order;                         // the problem's own order, in place of ours
   const struct delta_integer_solver *solver; // Borrowed; for policy checkmate; NULL: there is none
   delta_planner_effort_t effort;
 } delta_planner_options_t;

@@ -23,15 +23,15 @@ typedef struct checkmate {
   uint32_t step_count;
   uint32_t *tensors; // that may go or stay
   uint32_t tensor_count;
-  uint32_t *index_of;         // by problem tensor: its place in `tensors`, or NONE: it is always there
-  checkmate_event_t *events;  // by place, then tensor
+  uint32_t *index_of;        // by problem tensor: its place in `tensors`, or NONE: it is always there
+  checkmate_event_t *events; // by place, then tensor
   uint32_t event_count;
-  uint32_t *written_at;       // by state tensor: the place that writes it, or NONE
-  uint64_t unit_bytes;        // divides all sizes
-  uint64_t fixed_bytes;       // of what is always there
-  bool minimizes_peak;        // else time within the capacity
+  uint32_t *written_at; // by state tensor: the place that writes it, or NONE
+  uint64_t unit_bytes;  // divides all sizes
+  uint64_t fixed_bytes; // of what is always there
+  bool minimizes_peak;  // else time within the capacity
   delta_text_t text;
-  uint32_t term_count;        // of the row at hand
+  uint32_t term_count; // of the row at hand
 } checkmate_t;
 
 // ---- Variables, numbered
@@ -335,8 +335,10 @@ delta_status_t delta_rule_checkmate(delta_rival_t *rival) {
     return delta_status_make(UNSUPPORTED, "policy 'checkmate' needs a solver for integer programs: the program 'cbc' (Debian: coinor-cbc)");
   }
   if (rule.step_count > MOST_STEPS || rule.step_count < 2) {
-    return delta_status_make(UNSUPPORTED, "policy 'checkmate' plans programs of 2 to %d steps, this one has %u: its integer program would be too "
-                             "large; take another policy", MOST_STEPS, rule.step_count);
+    return delta_status_make(UNSUPPORTED,
+                             "policy 'checkmate' plans programs of 2 to %d steps, this one has %u: its integer program would be too "
+                             "large; take another policy",
+                             MOST_STEPS, rule.step_count);
   }
   DELTA_RETURN_IF_ERROR(begin(&rule));
   delta_text_init(&rule.text, rival->allocator);

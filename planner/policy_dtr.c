@@ -38,9 +38,7 @@ typedef struct dtr {
 // What has to come back may push out what came back before: with too little memory, runs multiply without end. No plan with that many is wanted.
 enum { MOST_RUNS_PER_STEP = 20 };
 
-static bool is_counted(const dtr_t *dtr, uint32_t tensor) {
-  return !delta_problem_tensor_is_state(&dtr->rival->problem->tensors[tensor]);
-}
+static bool is_counted(const dtr_t *dtr, uint32_t tensor) { return !delta_problem_tensor_is_state(&dtr->rival->problem->tensors[tensor]); }
 
 static uint64_t bytes_of(const dtr_t *dtr, uint32_t tensor) { return dtr->rival->problem->tensors[tensor].size_bytes; }
 
@@ -62,7 +60,8 @@ static bool is_gone(const dtr_t *dtr, uint32_t tensor) {
 static void visit_neighbours(dtr_t *dtr, uint32_t tensor, void (*visit)(dtr_t *dtr, uint32_t neighbour, void *self), void *self) {
   const delta_problem_t *problem = dtr->rival->problem;
   const uint32_t producer = dtr->tensors[tensor].producer;
-  for (uint32_t k = 0; producer != NONE && k < problem->steps[producer].input_count; ++k) visit(dtr, problem->steps[producer].inputs[k], self);
+  for (uint32_t k = 0; producer != NONE && k < problem->steps[producer].input_count; ++k)
+    visit(dtr, problem->steps[producer].inputs[k], self);
   for (uint32_t r = dtr->reader_starts[tensor]; r < dtr->reader_starts[tensor + 1]; ++r) {
     const delta_problem_step_t *reader = &problem->steps[dtr->readers[r]];
     for (uint32_t k = 0; k < reader->output_count; ++k) visit(dtr, reader->outputs[k], self);

@@ -288,8 +288,7 @@ static delta_status_t fill(delta_rival_t *rival) {
 
 delta_status_t delta_rival_init(delta_rival_t *rival, const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
                                 const delta_integer_solver_t *solver, delta_allocator_t allocator) {
-  *rival = (delta_rival_t){
-      .problem = problem, .order = order, .capacity_bytes = capacity_bytes, .solver = solver, .allocator = allocator};
+  *rival = (delta_rival_t){.problem = problem, .order = order, .capacity_bytes = capacity_bytes, .solver = solver, .allocator = allocator};
   const delta_liberties_t liberties = {.may_swap = problem->offload_bytes_per_second > 0 && problem->prefetch_bytes_per_second > 0,
                                        .may_rebuild = true};
   delta_region_init(&rival->region, allocator);

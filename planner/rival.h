@@ -59,7 +59,8 @@ DELTA_MUST_USE delta_status_t delta_rival_offer_runs(delta_rival_t *rival, const
 // The best offer as decisions, which borrow the rival's lists.
 delta_decisions_t delta_rival_best(const delta_rival_t *rival);
 // Copies decisions into a list, for who begins with them; runs become decisions over gaps that are about the same. Changes the actions at hand.
-DELTA_MUST_USE delta_status_t delta_rival_list_decisions(delta_rival_t *rival, const delta_decisions_t *best, delta_decision_list_t *out_items);
+DELTA_MUST_USE delta_status_t delta_rival_list_decisions(delta_rival_t *rival, const delta_decisions_t *best,
+                                                         delta_decision_list_t *out_items);
 
 static inline bool delta_rival_may(const delta_rival_t *rival, uint32_t gap, delta_action_t action) {
   return rival->map.allowed[gap] >> action & 1;

@@ -6,10 +6,10 @@
 enum { MOST_TARGETS = 4 };
 
 static const delta_rival_rule_t rules[DELTA_POLICY_COUNT] = {
-    [DELTA_POLICY_CHEN] = delta_rule_chen,         [DELTA_POLICY_CHECKMATE] = delta_rule_checkmate,
-    [DELTA_POLICY_DTR] = delta_rule_dtr,           [DELTA_POLICY_SUPERNEURONS] = delta_rule_superneurons,
-    [DELTA_POLICY_VDNN] = delta_rule_vdnn,         [DELTA_POLICY_CAPUCHIN] = delta_rule_capuchin,
-    [DELTA_POLICY_TSPLIT] = delta_rule_tsplit,     [DELTA_POLICY_POFO] = delta_rule_pofo,
+    [DELTA_POLICY_CHEN] = delta_rule_chen,     [DELTA_POLICY_CHECKMATE] = delta_rule_checkmate,
+    [DELTA_POLICY_DTR] = delta_rule_dtr,       [DELTA_POLICY_SUPERNEURONS] = delta_rule_superneurons,
+    [DELTA_POLICY_VDNN] = delta_rule_vdnn,     [DELTA_POLICY_CAPUCHIN] = delta_rule_capuchin,
+    [DELTA_POLICY_TSPLIT] = delta_rule_tsplit, [DELTA_POLICY_POFO] = delta_rule_pofo,
 };
 
 delta_rival_rule_t delta_rival_rule(delta_policy_t policy) { return rules[policy]; }

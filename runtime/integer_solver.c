@@ -31,7 +31,8 @@ bool delta_cbc_is_installed(void) {
   char candidate[PATH_BYTES];
   while (path && *path) {
     const size_t length = strcspn(path, ":");
-    if (length > 0 && snprintf(candidate, sizeof candidate, "%.*s/cbc", (int)length, path) < (int)sizeof candidate && access(candidate, X_OK) == 0)
+    if (length > 0 && snprintf(candidate, sizeof candidate, "%.*s/cbc", (int)length, path) < (int)sizeof candidate &&
+        access(candidate, X_OK) == 0)
       return true;
     path += length + (path[length] == ':');
   }
@@ -77,14 +78,15 @@ static delta_status_t await_end(pid_t process, double limit_seconds) {
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
   }
   if (found == process && WIFEXITED(ended) && WEXITSTATUS(ended) == 0) return DELTA_OK;
-  return delta_status_make(IO, "the program 'cbc' failed on an integer program (exit status %d)", WIFEXITED(ended) ? WEXITSTATUS(ended) : -1);
+  return delta_status_make(IO, "the program 'cbc' failed on an integer program (exit status %d)",
+                           WIFEXITED(ended) ? WEXITSTATUS(ended) : -1);
 }
 
 static delta_status_t run_program(const cbc_files_t *files, double limit_seconds) {
   char limit[32];
   snprintf(limit, sizeof limit, "%.3f", limit_seconds);
-  char *const arguments[] = {"cbc",   (char *)files->program, "timeMode", "elapsed",                "seconds", limit,
-                             "solve", "solution",             (char *)files->solution, NULL};
+  char *const arguments[] = {"cbc",      (char *)files->program,  "timeMode", "elapsed", "seconds", limit, "solve",
+                             "solution", (char *)files->solution, NULL};
   posix_spawn_file_actions_t actions;
   if (posix_spawn_file_actions_init(&actions) != 0) return delta_status_make(OUT_OF_MEMORY, "no memory to start 'cbc'");
   int error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

@@ -26,7 +26,7 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
-  delta_cbc_t cbc;                 // for the policy that needs a solver
+  delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
   double deadline_seconds;         // of the search at hand
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
@@ -129,9 +129,8 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     delta_planner_destroy(maker->planners[i]);
     maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    DELTA_RETURN_IF_ERROR(
-        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, delta_cbc_is_installed() ? &maker->solver : NULL,
-                              maker->allocator, &maker->planners[i]));
+    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers,
+                                                delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }

@@ -111,7 +111,7 @@ struct delta_plan_summary {
   double step_seconds, unlimited_step_seconds, recompute_seconds, stall_seconds, lower_bound_seconds, planning_seconds, profiling_seconds;
   uint64_t memory_parameters_bytes, memory_gradients_bytes, memory_optimizer_bytes, memory_activations_bytes, memory_workspace_bytes,
       memory_inputs_bytes,
-      memory_other_bytes; // at the peak
+      memory_other_bytes;  // at the peak
   const char *seed_policy; // static, or NULL: with begin_with_rivals, the policy whose plan the search began with
   int seed_is_plan;        // and found nothing faster
   // What must be fed. Borrowed from the plan; none of a plan that was loaded or not made: there a session tells.
