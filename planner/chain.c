@@ -92,6 +92,7 @@ delta_status_t delta_chain_cut(delta_rival_t *rival, delta_chain_t *out_chain) {
   uint32_t *crossings = NULL, *block_at = NULL;
   int64_t *saved_bytes = NULL;
   *out_chain = (delta_chain_t){.slot_bytes = rival->capacity_bytes / DELTA_CHAIN_SLOTS + 1};
+  out_chain->slot_count = (uint32_t)(rival->capacity_bytes / out_chain->slot_bytes);
   DELTA_RETURN_IF_ERROR(delta_rival_count_crossings(rival, &crossings));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, place_count, &block_at));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, place_count, &saved_bytes));

@@ -18,6 +18,7 @@ typedef struct delta_chain {
   uint32_t forward_slots[DELTA_CHAIN_MOST_BLOCKS];  // beside what is saved, while the block runs
   uint32_t backward_slots[DELTA_CHAIN_MOST_BLOCKS]; // the same while its backward pass runs
   uint64_t slot_bytes;
+  uint32_t slot_count; // of the capacity
   uint64_t saved_bytes[DELTA_CHAIN_MOST_BLOCKS], input_bytes[DELTA_CHAIN_MOST_BLOCKS];
 } delta_chain_t;
 

@@ -250,7 +250,9 @@ static delta_status_t try_seed(const delta_planner_t *planner, delta_policy_t po
 
 static delta_status_t find_seed(const delta_planner_t *planner, uint64_t capacity_bytes, search_seed_t *out_seed) {
   *out_seed = (search_seed_t){0};
-  for (int p = 0; p < DELTA_POLICY_COUNT && planner->options.effort.begins_with_rivals; ++p) {
+  // What may not be taken must not come from others.
+  const bool begins = planner->options.effort.begins_with_rivals && planner->row->liberties.may_swap && planner->row->liberties.may_rebuild;
+  for (int p = 0; p < DELTA_POLICY_COUNT && begins; ++p) {
     // The solver takes long, and its plan is no start: it is found only where there is little to search.
     if (!delta_rival_rule((delta_policy_t)p) || p == DELTA_POLICY_CHECKMATE) continue;
     DELTA_RETURN_IF_ERROR(try_seed(planner, (delta_policy_t)p, capacity_bytes, out_seed));

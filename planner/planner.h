@@ -137,7 +137,8 @@ DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *proble
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // Changes how long the searches that follow may take.
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);
-// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
+// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT. Of a rival: the smallest that its rule was seen to
+// reach.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);

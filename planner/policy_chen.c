@@ -19,14 +19,14 @@ typedef struct chen {
 static delta_status_t offer_checkpoints(const chen_t *chen) {
   delta_rival_t *rival = chen->rival;
   const delta_gap_map_t *map = &rival->map;
-  uint32_t last_place = 0;
+  uint32_t segmented = 0; // places up to the last checkpoint's
   for (uint32_t i = 0; i < chen->candidate_count; ++i) {
-    if (chen->is_checkpoint[chen->candidates[i]]) last_place = map->begins[map->starts[chen->candidates[i]]];
+    if (chen->is_checkpoint[chen->candidates[i]]) segmented = map->begins[map->starts[chen->candidates[i]]] + 1;
   }
   delta_rival_reset(rival);
   for (uint32_t t = 0; t < rival->problem->tensor_count; ++t) {
     const uint32_t gap = delta_rival_turn_gap(rival, t);
-    if (gap == NONE || map->begins[map->starts[t]] > last_place) continue;
+    if (gap == NONE || map->begins[map->starts[t]] >= segmented) continue;
     const delta_action_t action = chen->is_checkpoint[t] ? DELTA_ACTION_KEEP : DELTA_ACTION_REBUILD_HOLD;
     if (delta_rival_may(rival, gap, action)) rival->actions[gap] = (uint8_t)action;
   }

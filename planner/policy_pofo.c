@@ -6,7 +6,7 @@
 #include "planner/chain.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum { SLOT_COUNT = DELTA_CHAIN_SLOTS + 1, PRICE_COUNT = 8, SHRINK_COUNT = 10, SHRINK_SLOTS = 6 };
+enum { SLOT_COUNT = DELTA_CHAIN_SLOTS + 1, PRICE_COUNT = 8, SHRINK_COUNT = 10, SHRINK_PERCENT = 3 };
 
 // From nearly free to as dear as two lanes that hold up the work.
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 2;
@@ -142,7 +142,8 @@ static delta_status_t offer_prices(pofo_t *pofo) {
     const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, (double)i / (PRICE_COUNT - 1));
     pofo->seconds_per_byte = may_swap ? part * (0.5 / offload + 0.5 / prefetch) : INFINITY;
     fill(pofo);
-    for (uint32_t k = 0; k < SHRINK_COUNT; ++k) DELTA_RETURN_IF_ERROR(offer(pofo, DELTA_CHAIN_SLOTS - k * SHRINK_SLOTS));
+    for (uint32_t k = 0; k < SHRINK_COUNT; ++k)
+      DELTA_RETURN_IF_ERROR(offer(pofo, pofo->chain.slot_count * (100 - k * SHRINK_PERCENT) / 100));
   }
   return DELTA_OK;
 }

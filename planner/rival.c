@@ -39,7 +39,7 @@ delta_status_t delta_rival_measure(delta_rival_t *rival) {
 // Faster, or, where neither fits, less full.
 static bool is_better(const delta_evaluation_t *a, const delta_evaluation_t *b) {
   if (a->is_possible != b->is_possible) return a->is_possible;
-  if (a->seconds != b->seconds) return a->seconds < b->seconds;
+  if (a->seconds < INFINITY || b->seconds < INFINITY) return a->seconds < b->seconds;
   return a->peak_bytes < b->peak_bytes;
 }
 
@@ -214,9 +214,6 @@ double delta_rival_closure_seconds(delta_rival_t *rival, uint32_t tensor, uint32
 
 // ---- Life cycle
 
-// Tensors that wait over more places than this are meant; others are what a step hands to the next.
-enum { SHORT_WAIT = 2 };
-
 static delta_status_t find_turn(delta_rival_t *rival) {
   const delta_problem_t *problem = rival->problem;
   const delta_gap_map_t *map = &rival->map;
@@ -225,8 +222,8 @@ static delta_status_t find_turn(delta_rival_t *rival) {
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {
     const delta_problem_tensor_t *tensor = &problem->tensors[t];
     const uint32_t made = map->begins[map->starts[t]], last = map->begins[map->starts[t + 1] - 1];
-    const bool waits = map->producers[t] != NONE && !delta_problem_tensor_is_state(tensor) && tensor->kind != DELTA_CLASS_GRADIENTS &&
-                       last > made + SHORT_WAIT;
+    const bool waits =
+        map->producers[t] != NONE && !delta_problem_tensor_is_state(tensor) && tensor->kind != DELTA_CLASS_GRADIENTS && last > made;
     if (!waits) continue;
     ++change[made + 1];
     --change[last + 1];
