@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "planner/descent.h"
 #include "planner/found.h"
+#include "planner/least.h"
 #include "planner/prefetch.h"
 #include "planner/rival_plan.h"
 #include "planner/rule.h"
@@ -43,7 +44,7 @@ struct delta_planner {
   delta_order_t order;
   delta_schedule_t *kept; // Owned; everything kept.
   delta_descent_t descent;
-  delta_schedule_t *rival_least; // Owned; of a rival: the smallest arena it reaches, or NULL
+  delta_schedule_t *own_least; // Owned; of a policy that only searches, or of a rival: the smallest arena it reaches, or NULL
 };
 
 static delta_rival_request_t rival_request(const delta_planner_t *planner, delta_policy_t policy) {
@@ -51,51 +52,17 @@ static delta_rival_request_t rival_request(const delta_planner_t *planner, delta
       .problem = planner->problem, .order = &planner->order, .rule = delta_rival_rule(policy), .solver = planner->options.solver};
 }
 
-enum { TENSORS_NAMED = 3 };
-
-// The buffers that live at the peak, largest first; at most TENSORS_NAMED.
-static uint32_t find_largest_at_peak(const delta_schedule_t *schedule, uint32_t largest[TENSORS_NAMED]) {
-  uint32_t count = 0;
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
-    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
-    uint32_t at = count;
-    for (; at > 0 && schedule->buffers[largest[at - 1]].size_bytes < buffer->size_bytes; --at) {
-      if (at < TENSORS_NAMED) largest[at] = largest[at - 1];
-    }
-    if (at < TENSORS_NAMED) largest[at] = b;
-    if (count < TENSORS_NAMED) ++count;
-  }
-  return count;
-}
-
-static delta_status_t describe_largest(const delta_problem_t *problem, const delta_schedule_t *schedule, delta_text_t *out_text) {
-  uint32_t largest[TENSORS_NAMED];
-  const uint32_t count = find_largest_at_peak(schedule, largest);
-  for (uint32_t k = 0; k < count; ++k) {
-    const delta_buffer_t *buffer = &schedule->buffers[largest[k]];
-    char size[DELTA_SIZE_TEXT_BYTES];
-    const char *name = buffer->tensor == DELTA_PROBLEM_NONE ? "(workspace)" : problem->tensors[buffer->tensor].name;
-    DELTA_RETURN_IF_ERROR(delta_text_append(out_text, "%s'%s' %s", k > 0 ? ", " : "", name, delta_size_text(buffer->size_bytes, size)));
-  }
-  return DELTA_OK;
-}
-
 static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_schedule_t *schedule, uint64_t capacity_bytes,
                                     const delta_planner_result_t *result) {
-  const delta_problem_t *problem = planner->problem;
-  delta_text_t largest;
-  delta_text_init(&largest, planner->allocator);
-  delta_status_t status = describe_largest(problem, schedule, &largest);
+  delta_text_t peak;
+  delta_text_init(&peak, planner->allocator);
+  delta_status_t status = delta_describe_peak(planner->problem, schedule, &peak);
   if (!status) {
-    const char *step = result->minimum_step == DELTA_PROBLEM_NONE ? "(start)" : problem->steps[result->minimum_step].name;
-    status = delta_status_make(
-        DOES_NOT_FIT,
-        "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; step '%s' sets it, its largest tensors are %s",
-        delta_policy_info(planner->options.policy)->name, (unsigned long long)result->minimum_budget_bytes,
-        (unsigned long long)capacity_bytes, step, largest.count > 0 ? largest.items : "none");
+    status = delta_status_make(DOES_NOT_FIT, "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; %s",
+                               delta_policy_info(planner->options.policy)->name, (unsigned long long)result->minimum_budget_bytes,
+                               (unsigned long long)capacity_bytes, peak.items);
   }
-  delta_text_deinit(&largest);
+  delta_text_deinit(&peak);
   return status;
 }
 
@@ -111,7 +78,9 @@ static delta_status_t prepare(delta_planner_t *planner) {
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
   const delta_rival_request_t rival = rival_request(planner, planner->options.policy);
   const int tries = planner->options.policy == DELTA_POLICY_CHECKMATE ? 0 : LEAST_TRIES; // it proves its least at once
-  if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->rival_least);
+  if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->own_least);
+  if (planner->row->searches && !planner->row->releases)
+    return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->own_least);
   return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
                                                           : DELTA_OK;
 }
@@ -141,7 +110,7 @@ delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_
 void delta_planner_destroy(delta_planner_t *planner) {
   if (!planner) return;
   delta_descent_deinit(&planner->descent);
-  delta_schedule_free(planner->rival_least);
+  delta_schedule_free(planner->own_least);
   delta_schedule_free(planner->kept);
   delta_order_deinit(&planner->order);
   delta_release(planner->allocator, planner);
@@ -151,7 +120,7 @@ void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effo
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  const delta_schedule_t *least = planner->rival_least ? planner->rival_least : planner->descent.least;
+  const delta_schedule_t *least = planner->own_least ? planner->own_least : planner->descent.least;
   return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
@@ -290,13 +259,16 @@ static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_b
   return status;
 }
 
-// A rival's own plan, or, where that is above the capacity, the one of its smallest arena.
+// The plan of a rival's rule, unless the one at hand is faster, or the only one that fits.
 static delta_status_t follow_rule(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
   const delta_rival_request_t request = rival_request(planner, planner->options.policy);
-  delta_schedule_t *least = NULL;
-  DELTA_RETURN_IF_ERROR(delta_rival_schedule(&request, capacity_bytes, planner->allocator, inout_schedule, NULL));
-  DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->rival_least, planner->allocator, &least));
-  keep_faster(capacity_bytes, inout_schedule, least);
+  delta_schedule_t *schedule = NULL;
+  DELTA_RETURN_IF_ERROR(delta_rival_schedule(&request, capacity_bytes, planner->allocator, &schedule, NULL));
+  if (!*inout_schedule) {
+    *inout_schedule = schedule; // whether it fits or not
+  } else {
+    keep_faster(capacity_bytes, inout_schedule, schedule);
+  }
   return DELTA_OK;
 }
 
@@ -314,8 +286,11 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   if (fits_released && result->schedule->arena_bytes <= capacity_bytes) {
     DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
-  if (row->searches && (fits_released || !row->releases)) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, result));
-  if (planner->rival_least) DELTA_RETURN_IF_ERROR(follow_rule(planner, capacity_bytes, &result->schedule));
+  // A policy that only searches begins with the plan of the least budget, where that fits. A rival follows its rule, and has that plan where the rule misses.
+  if (planner->own_least && planner->own_least->arena_bytes <= capacity_bytes)
+    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->own_least, planner->allocator, &result->schedule));
+  if (delta_rival_rule(planner->options.policy)) DELTA_RETURN_IF_ERROR(follow_rule(planner, capacity_bytes, &result->schedule));
+  if (row->searches && least->arena_bytes <= capacity_bytes) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, result));
   if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
   // A soft budget is missed by the schedule that the rule makes for it.
   if (result->schedule && (row->is_soft || result->schedule->arena_bytes < least->arena_bytes)) least = result->schedule;
