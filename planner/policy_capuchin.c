@@ -3,10 +3,11 @@
 // recomputations, by bytes saved per second, until enough is saved.
 #include <math.h>
 
-#include "planner/rival.h"
+#include "planner/rival_lanes.h"
 
 typedef struct capuchin {
   delta_rival_t *rival;
+  delta_rival_lanes_t lanes;
   uint32_t peak;        // place
   int64_t needed_bytes; // still to be saved there
 } capuchin_t;
@@ -34,15 +35,22 @@ static double free_seconds(const delta_rival_t *rival, uint32_t gap) {
          rival->place_seconds[rival->map.begins[gap] + 1] - delta_rival_offload_seconds(rival, tensor);
 }
 
-// The swap with the longest free time, or NONE.
-static uint32_t find_swap(const capuchin_t *rule, double *out_free_seconds) {
+// How long a swap shows, beside those chosen so far: one copy at a time in each direction.
+static double overhead_seconds(const capuchin_t *rule, uint32_t gap) {
+  return fmax(-free_seconds(rule->rival, gap), delta_rival_lanes_exposed(&rule->lanes, gap, rule->peak));
+}
+
+// The swap that shows least, of those that do not the one with the longest free time; or NONE.
+static uint32_t find_swap(const capuchin_t *rule, double *out_overhead_seconds) {
   uint32_t best = DELTA_PROBLEM_NONE;
-  *out_free_seconds = -INFINITY;
+  double best_free_seconds = -INFINITY;
+  *out_overhead_seconds = INFINITY;
   for (uint32_t g = 0; g < rule->rival->map.gap_count; ++g) {
     if (!is_candidate(rule, g) || !delta_rival_may(rule->rival, g, DELTA_ACTION_SWAP)) continue;
-    const double seconds = free_seconds(rule->rival, g);
-    if (seconds <= *out_free_seconds) continue;
-    *out_free_seconds = seconds;
+    const double seconds = fmax(0, overhead_seconds(rule, g)), spare_seconds = free_seconds(rule->rival, g);
+    if (seconds > *out_overhead_seconds || (seconds == *out_overhead_seconds && spare_seconds <= best_free_seconds)) continue;
+    *out_overhead_seconds = seconds;
+    best_free_seconds = spare_seconds;
     best = g;
   }
   return best;
@@ -68,13 +76,14 @@ static uint32_t find_rebuild(const capuchin_t *rule, double *out_seconds) {
 
 // Decides one gap: by a swap that does not show, or the cheaper of the best two. False: there is none left.
 static bool decide_one(capuchin_t *rule) {
-  double spare_seconds, rebuild_seconds = INFINITY;
-  const uint32_t swap = find_swap(rule, &spare_seconds);
-  const bool hides = swap != DELTA_PROBLEM_NONE && spare_seconds >= 0;
+  double swap_seconds, rebuild_seconds = INFINITY;
+  const uint32_t swap = find_swap(rule, &swap_seconds);
+  const bool hides = swap != DELTA_PROBLEM_NONE && swap_seconds == 0;
   const uint32_t rebuild = hides ? DELTA_PROBLEM_NONE : find_rebuild(rule, &rebuild_seconds);
   if (swap == DELTA_PROBLEM_NONE && rebuild == DELTA_PROBLEM_NONE) return false;
-  const bool swaps = rebuild == DELTA_PROBLEM_NONE || (swap != DELTA_PROBLEM_NONE && -spare_seconds <= rebuild_seconds);
+  const bool swaps = rebuild == DELTA_PROBLEM_NONE || (swap != DELTA_PROBLEM_NONE && swap_seconds <= rebuild_seconds);
   const uint32_t gap = swaps ? swap : rebuild;
+  if (swaps) delta_rival_lanes_take(&rule->lanes, gap, rule->peak);
   rule->rival->actions[gap] = swaps ? DELTA_ACTION_SWAP : DELTA_ACTION_REBUILD_HOLD;
   rule->needed_bytes -= (int64_t)rule->rival->problem->tensors[rule->rival->map.tensors[gap]].size_bytes;
   return true;
@@ -83,6 +92,7 @@ static bool decide_one(capuchin_t *rule) {
 // What has been saved at one peak leaves another, or recomputations make one: it looks again, as the measured step after would.
 delta_status_t delta_rule_capuchin(delta_rival_t *rival) {
   capuchin_t rule = {.rival = rival};
+  DELTA_RETURN_IF_ERROR(delta_rival_lanes_init(&rule.lanes, rival));
   delta_rival_reset(rival);
   rival->late_offload = true;
   for (bool has_decided = true; has_decided;) {

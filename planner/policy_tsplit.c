@@ -3,12 +3,12 @@
 // recomputation what runs again. Tensors that are made earlier win ties.
 #include <math.h>
 
-#include "planner/rival.h"
+#include "planner/rival_lanes.h"
 
 typedef struct tsplit {
   delta_rival_t *rival;
-  double *offload_seconds, *prefetch_seconds; // by place: what the lanes are free while its step runs
-  bool *is_given_up;                          // by place: nothing that is left there may go
+  delta_rival_lanes_t lanes;
+  bool *is_given_up; // by place: nothing that is left there may go
 } tsplit_t;
 
 typedef struct tsplit_offer {
@@ -23,27 +23,6 @@ static uint32_t find_bottleneck(const tsplit_t *rule) {
   uint32_t p = 0;
   while (p <= rival->order->step_count && (rival->place_bytes[p] <= rival->capacity_bytes || rule->is_given_up[p])) ++p;
   return p;
-}
-
-// The earliest place from which on the tensor of a gap could be back: after `after`, and with room until its use.
-static uint32_t find_earliest_return(const delta_rival_t *rival, uint32_t gap, uint32_t after) {
-  const uint64_t size_bytes = rival->problem->tensors[rival->map.tensors[gap]].size_bytes;
-  uint32_t p = rival->map.ends[gap];
-  while (p > after + 1 && rival->place_bytes[p - 1] + size_bytes <= rival->capacity_bytes) --p;
-  return p;
-}
-
-// What of a copy's time the places [from .. to) do not hide.
-static double exposed_seconds(const double *free_seconds, uint32_t from, uint32_t to, double copy_seconds) {
-  for (uint32_t p = from; p < to && copy_seconds > 0; ++p) copy_seconds -= free_seconds[p];
-  return copy_seconds > 0 ? copy_seconds : 0;
-}
-
-static double swap_seconds(const tsplit_t *rule, uint32_t gap, uint32_t bottleneck) {
-  const delta_rival_t *rival = rule->rival;
-  const uint32_t tensor = rival->map.tensors[gap], back = find_earliest_return(rival, gap, bottleneck);
-  return exposed_seconds(rule->offload_seconds, rival->map.begins[gap] + 1, bottleneck, delta_rival_offload_seconds(rival, tensor)) +
-         exposed_seconds(rule->prefetch_seconds, back, rival->map.ends[gap], delta_rival_prefetch_seconds(rival, tensor));
 }
 
 static void take_better(tsplit_offer_t *best, const delta_rival_t *rival, uint32_t gap, delta_action_t action, double seconds) {
@@ -62,7 +41,7 @@ static tsplit_offer_t find_offer(const tsplit_t *rule, uint32_t bottleneck) {
     const bool covers = map->begins[g] < bottleneck && map->ends[g] > bottleneck && !delta_rival_is_tail(rival, g);
     if (!covers || rival->actions[g] != DELTA_ACTION_KEEP) continue;
     if (delta_rival_may(rival, g, DELTA_ACTION_SWAP)) {
-      take_better(&best, rival, g, DELTA_ACTION_SWAP, swap_seconds(rule, g, bottleneck));
+      take_better(&best, rival, g, DELTA_ACTION_SWAP, delta_rival_lanes_exposed(&rule->lanes, g, bottleneck));
     }
     if (delta_rival_may(rival, g, DELTA_ACTION_REBUILD_HOLD)) {
       take_better(&best, rival, g, DELTA_ACTION_REBUILD_HOLD, delta_rival_closure_seconds(rival, map->tensors[g], map->ends[g]));
@@ -71,32 +50,9 @@ static tsplit_offer_t find_offer(const tsplit_t *rule, uint32_t bottleneck) {
   return best;
 }
 
-// The lane is busy with the copy from `from` on, over as many places as it takes.
-static void occupy_forward(double *free_seconds, uint32_t from, uint32_t to, double copy_seconds) {
-  for (uint32_t p = from; p < to && copy_seconds > 0; ++p) {
-    const double taken = fmin(free_seconds[p], copy_seconds);
-    free_seconds[p] -= taken;
-    copy_seconds -= taken;
-  }
-}
-
-// The same for a copy that ends as late as it may.
-static void occupy_backward(double *free_seconds, uint32_t from, uint32_t to, double copy_seconds) {
-  for (uint32_t p = to; p > from && copy_seconds > 0; --p) {
-    const double taken = fmin(free_seconds[p - 1], copy_seconds);
-    free_seconds[p - 1] -= taken;
-    copy_seconds -= taken;
-  }
-}
-
 static void take_offer(tsplit_t *rule, const tsplit_offer_t *offer, uint32_t bottleneck) {
-  delta_rival_t *rival = rule->rival;
-  const uint32_t gap = offer->gap, tensor = rival->map.tensors[gap];
-  rival->actions[gap] = (uint8_t)offer->action;
-  if (offer->action != DELTA_ACTION_SWAP) return;
-  occupy_forward(rule->offload_seconds, rival->map.begins[gap] + 1, bottleneck, delta_rival_offload_seconds(rival, tensor));
-  occupy_backward(rule->prefetch_seconds, find_earliest_return(rival, gap, bottleneck), rival->map.ends[gap],
-                  delta_rival_prefetch_seconds(rival, tensor));
+  rule->rival->actions[offer->gap] = (uint8_t)offer->action;
+  if (offer->action == DELTA_ACTION_SWAP) delta_rival_lanes_take(&rule->lanes, offer->gap, bottleneck);
 }
 
 static delta_status_t decide_all(tsplit_t *rule) {
@@ -117,12 +73,9 @@ static delta_status_t decide_all(tsplit_t *rule) {
 }
 
 delta_status_t delta_rule_tsplit(delta_rival_t *rival) {
-  const uint32_t step_count = rival->order->step_count;
   tsplit_t rule = {.rival = rival};
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, (size_t)step_count + 1, &rule.offload_seconds));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, (size_t)step_count + 1, &rule.prefetch_seconds));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, (size_t)step_count + 1, &rule.is_given_up));
-  for (uint32_t p = 0; p < step_count; ++p) rule.offload_seconds[p] = rule.prefetch_seconds[p] = delta_rival_step(rival, p)->seconds;
+  DELTA_RETURN_IF_ERROR(delta_rival_lanes_init(&rule.lanes, rival));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&rival->region, (size_t)rival->order->step_count + 1, &rule.is_given_up));
   delta_rival_reset(rival);
   DELTA_RETURN_IF_ERROR(decide_all(&rule));
   return delta_rival_offer(rival);
