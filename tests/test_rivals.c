@@ -344,6 +344,31 @@ Test(rivals, what_does_not_fit_names_the_least_bytes) {
   delta_problem_free(problem);
 }
 
+// Whichever allocation fails, nothing is left behind.
+Test(rivals, failing_allocations_are_errors, .timeout = 300) {
+  for (size_t m = 0; m < sizeof mode_rows / sizeof *mode_rows; ++m) {
+    delta_problem_t *problem = make_chain(&(chain_case_t){.length = 5, .bytes_per_second = 10});
+    const delta_planner_options_t options = {.policy = mode_rows[m].policy, .listed_order = true};
+    bool has_failed = true;
+    for (size_t n = 1; has_failed; n += 1 + n / 16) {
+      delta_test_allocator_t faults;
+      delta_planner_t *planner = NULL;
+      delta_planner_result_t result = {0};
+      delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
+      delta_status_t status = delta_planner_create(problem, &options, delta_test_allocator_interface(&faults), &planner);
+      if (!status) status = delta_planner_plan(planner, 6, &result);
+      has_failed = faults.call_count >= n;
+      if (has_failed) cr_assert_eq(delta_status_code(status), DELTA_STATUS_OUT_OF_MEMORY, "%s", delta_status_message(status));
+      delta_status_free(status);
+      delta_schedule_free(result.schedule);
+      delta_planner_destroy(planner);
+      cr_assert_eq(faults.live_bytes, 0, "%s: allocation %zu left %zu bytes behind", delta_policy_info(mode_rows[m].policy)->name, n,
+                   (size_t)faults.live_bytes);
+    }
+    delta_problem_free(problem);
+  }
+}
+
 // A search that begins with the rivals' plans is never slower than any of them, and says whose it began with.
 Test(rivals, a_search_that_begins_with_them_is_never_slower) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
