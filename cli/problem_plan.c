@@ -145,6 +145,7 @@ static delta_status_t plan_by_search(problem_plan_t *plan, delta_search_options_
     start.items = start_items.items;
     start.count = start_items.count;
     options->start = &start;
+    plan->deadline_seconds = delta_clock_seconds() + plan->request->time_limit_seconds; // the rivals' time does not count
   }
   DELTA_GOTO_IF_ERROR(
       status, delta_search(plan->problem, &plan->order, options, plan->allocator, &plan->items, &plan->decisions, &plan->result), cleanup);

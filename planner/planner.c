@@ -245,6 +245,7 @@ static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_b
   search_seed_t seed;
   delta_schedule_t *found = NULL;
   delta_status_t status = find_seed(planner, capacity_bytes, &seed);
+  if (planner->options.effort.begin_search) planner->options.effort.begin_search(planner->options.effort.self);
   if (!status) status = search_from(planner, capacity_bytes, &seed, &found);
   if (!status) {
     keep_faster(capacity_bytes, &result->schedule, found);

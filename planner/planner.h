@@ -110,6 +110,7 @@ typedef struct delta_planner_effort {
   bool (*is_past_deadline)(void *self); // NULL: none
   void *self;                           // Borrowed.
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
+  void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {

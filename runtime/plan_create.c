@@ -32,9 +32,9 @@ typedef struct delta_plan_maker {
   uint32_t movable_count, below_count;
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
-  double deadline_seconds;         // of the search at hand
-  double trying_seconds;           // what other budgets took, for a report
-  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  double limit_seconds, deadline_seconds; // of the search at hand
+  double trying_seconds;                  // what other budgets took, for a report
+  uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
@@ -214,13 +214,20 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
 
+static void start_clock(void *self) {
+  delta_plan_maker_t *maker = self;
+  maker->deadline_seconds = delta_clock_seconds() + maker->limit_seconds;
+}
+
 // How long the next search may take.
 static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds) {
-  maker->deadline_seconds = delta_clock_seconds() + limit_seconds;
+  maker->limit_seconds = limit_seconds;
+  start_clock(maker);
   const delta_planner_effort_t effort = {.seed = maker->options->seed,
                                          .is_past_deadline = is_past_deadline,
                                          .self = maker,
-                                         .begins_with_rivals = maker->options->begin_with_rivals};
+                                         .begins_with_rivals = maker->options->begin_with_rivals,
+                                         .begin_search = start_clock};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
