@@ -88,8 +88,6 @@ static delta_status_t prepare(delta_planner_t *planner) {
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
                                     delta_planner_t **out_planner) {
   *out_planner = NULL;
-  const delta_policy_info_t *policy = delta_policy_info(options->policy);
-  if (!policy->available) return delta_status_make(UNSUPPORTED, "policy '%s' is not available in this version", policy->name);
   DELTA_RETURN_IF_ERROR(delta_problem_check(problem));
   delta_planner_t *planner = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &planner));

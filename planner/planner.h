@@ -4,25 +4,25 @@
 
 #include "plans/schedule.h"
 
-// Policies: one row each. X(identifier, name, available now, help). All end in the same expand, simulate and layout.
+// Policies: one row each. X(identifier, name, help). All end in the same expand, simulate and layout.
 #define DELTA_POLICIES(X)                                                                                             \
-  X(NONE, "none", true, "no swap, no recompute: our order and in-place reuse")                                        \
-  X(EAGER, "eager", true, "what an eager framework holds: levers off, program order, all gradients until the update") \
-  X(DELTA, "delta", true, "Delta's own search")                                                                       \
-  X(SWAP, "swap", true, "Delta's search without recompute")                                                           \
-  X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                      \
-  X(CHEN, "chen", true, "square-root checkpoints")                                                                    \
-  X(CHECKMATE, "checkmate", true, "optimal recompute by integer programming")                                         \
-  X(DTR, "dtr", true, "dynamic tensor rematerialization")                                                             \
-  X(SUPERNEURONS, "superneurons", true, "cost-aware recompute and swap of convolutions")                              \
-  X(VDNN, "vdnn", true, "swap of layer inputs")                                                                       \
-  X(CAPUCHIN, "capuchin", true, "one measured pass, swap first")                                                      \
-  X(TSPLIT, "tsplit", true, "greedy by exposed time per byte, on whole tensors")                                      \
-  X(POFO, "pofo", true, "dynamic program over swap and recompute on a chain")                                         \
-  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                       \
-  X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
+  X(NONE, "none", "no swap, no recompute: our order and in-place reuse")                                        \
+  X(EAGER, "eager", "what an eager framework holds: levers off, program order, all gradients until the update") \
+  X(DELTA, "delta", "Delta's own search")                                                                       \
+  X(SWAP, "swap", "Delta's search without recompute")                                                           \
+  X(RECOMPUTE, "recompute", "Delta's search without swap")                                                      \
+  X(CHEN, "chen", "square-root checkpoints")                                                                    \
+  X(CHECKMATE, "checkmate", "optimal recompute by integer programming")                                         \
+  X(DTR, "dtr", "dynamic tensor rematerialization")                                                             \
+  X(SUPERNEURONS, "superneurons", "cost-aware recompute and swap of convolutions")                              \
+  X(VDNN, "vdnn", "swap of layer inputs")                                                                       \
+  X(CAPUCHIN, "capuchin", "one measured pass, swap first")                                                      \
+  X(TSPLIT, "tsplit", "greedy by exposed time per byte, on whole tensors")                                      \
+  X(POFO, "pofo", "dynamic program over swap and recompute on a chain")                                         \
+  X(DELTA_RELEASED, "delta-released", "DELTA as its authors released it")                                       \
+  X(DELTA_FIXED, "delta-fixed", "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
-#define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
+#define DELTA_POLICY_ENUM(id, name, help) DELTA_POLICY_##id,
   DELTA_POLICIES(DELTA_POLICY_ENUM)
 #undef DELTA_POLICY_ENUM
       DELTA_POLICY_COUNT
@@ -30,13 +30,12 @@ typedef enum delta_policy {
 
 typedef struct delta_policy_info {
   const char *name;
-  bool available;
   const char *help;
 } delta_policy_info_t;
 const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
 // Whether the policy lets tensors go until a hard budget is kept: states may then lie below, too.
 bool delta_policy_keeps_budgets(delta_policy_t policy);
-// INVALID_ARGUMENT lists the names that are available.
+// INVALID_ARGUMENT lists the names.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
 // What becomes of a tensor in the time between two uses. SWAP: it is copied below once and comes back when it is needed. REBUILD: it is made again when it is

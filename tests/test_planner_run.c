@@ -107,7 +107,7 @@ Test(planner_run, policies_are_found_by_name) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
     delta_status_t status = delta_policy_parse(refused[i], &policy);
     cr_assert_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT);
-    cr_assert_not_null(strstr(delta_status_message(status), "this version has none, eager"), "%s", delta_status_message(status));
+    cr_assert_not_null(strstr(delta_status_message(status), "there are none, eager"), "%s", delta_status_message(status));
     delta_status_free(status);
   }
 }
