@@ -14,7 +14,7 @@ typedef struct delta_problem_request {
   double time_limit_seconds;
   uint64_t seed;
   bool json;
-  bool begin_with_rivals; // policy delta: its search begins with the fastest plan of the rivals, and never ends with a slower one
+  bool begin_with_rivals;     // policy delta: its search begins with the fastest plan of the rivals, and never ends with a slower one
   const char *report, *trace; // NULL, or the files that get them
 } delta_problem_request_t;
 

@@ -80,8 +80,8 @@ struct delta_plan {
   // Of a plan just made; not in the file:
   delta_input_info_t *inputs;
   uint32_t input_count;
-  const char *seed_policy; // static, or NULL: the policy whose plan the search began with
-  bool seed_is_plan;       // and ended with
+  const char *seed_policy;      // static, or NULL: the policy whose plan the search began with
+  bool seed_is_plan;            // and ended with
   delta_budget_point_t *points; // other budgets that were tried, for a report; not in the file
   uint32_t point_count;
 };
