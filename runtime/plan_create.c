@@ -31,9 +31,11 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
-  double deadline_seconds;         // of the search at hand
-  double trying_seconds;           // what other budgets took, for a report
-  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  delta_cbc_t cbc; // for the policy that needs a solver
+  delta_integer_solver_t solver;
+  double limit_seconds, deadline_seconds; // of the search at hand
+  double trying_seconds;                  // what other budgets took, for a report
+  uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
@@ -182,8 +184,8 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     delta_planner_destroy(maker->planners[i]);
     maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    DELTA_RETURN_IF_ERROR(
-        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
+    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers,
+                                                delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
@@ -233,10 +235,20 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
 
+static void start_clock(void *self) {
+  delta_plan_maker_t *maker = self;
+  maker->deadline_seconds = delta_clock_seconds() + maker->limit_seconds;
+}
+
 // How long the next search may take.
 static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds) {
-  maker->deadline_seconds = delta_clock_seconds() + limit_seconds;
-  const delta_planner_effort_t effort = {.seed = maker->options->seed, .is_past_deadline = is_past_deadline, .self = maker};
+  maker->limit_seconds = limit_seconds;
+  start_clock(maker);
+  const delta_planner_effort_t effort = {.seed = maker->options->seed,
+                                         .is_past_deadline = is_past_deadline,
+                                         .self = maker,
+                                         .begins_with_rivals = maker->options->begin_with_rivals,
+                                         .begin_search = start_clock};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -273,6 +285,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   program->kind = parts->kind;
   program->batch = parts->batch;
   program->schedule = result.schedule;
+  if (index == 0) {
+    plan->seed_policy = result.seed_policy;
+    plan->seed_is_plan = result.seed_is_plan;
+  }
   DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
@@ -581,7 +597,9 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
     DELTA_RETURN_IF_ERROR(
         delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   double start_seconds = delta_clock_seconds();
-  delta_plan_maker_t maker = {.options = options, .allocator = allocator};
+  delta_plan_maker_t maker = {
+      .options = options, .allocator = allocator, .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
+  maker.solver = delta_cbc_solver(&maker.cbc);
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);

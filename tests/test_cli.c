@@ -148,7 +148,10 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --budget 0%", "--budget|0%"},
       {"deltaplan model.onnx --budget -5", "--budget|-5"},
       {"deltaplan model.onnx --policy best", "best|none"},
-      {"deltaplan model.onnx --policy dtr", "dtr"},
+      {"deltaplan model.onnx --budgets 50%", "--budgets|--compare"},
+      {"deltaplan model.onnx --compare", "--compare|--budgets"},
+      {"deltaplan model.onnx --compare --budget 50% -o model.plan", "--compare|-o"},
+      {"deltaplan model.onnx --compare --budget 50% --policy dtr", "--compare|--policy"},
       {"deltaplan model.onnx --levers fast", "--levers|fast|attention|loss-chunks"},
       {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
       {"deltaplan model.onnx --levers ''", "--levers"},
@@ -234,8 +237,10 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --split on", "deltaplan --compare model.onnx",
-      "deltarun a.plan --budget-file b",      "deltarun a.plan --verify",
+      "deltaplan model.onnx --device cuda:1",
+      "deltaplan model.onnx --split on",
+      "deltarun a.plan --budget-file b",
+      "deltarun a.plan --verify",
   };
   delta_workplace_t w;
   delta_workplace_open(&w);
