@@ -55,14 +55,20 @@ void delta_runs_find(const delta_runs_t *runs, const void *const *inputs, int64_
     out_run->inputs[k] = (const char *)inputs[k] + (size_t)offsets[k] * delta_dtype_bytes(space->dtypes[k]);
 }
 
+// Common periods have copies of fixed size: a run of channels of a small image is hardly longer than what fills its slots.
 static void fill_slot(const delta_runs_t *runs, uint32_t k, const char *data, float *slot) {
+  enum { HALF = DELTA_COMPILED_LANES / 2 };
   const int64_t stride = runs->space.strides[k][runs->space.rank - 1];
-  if (runs->space.dtypes[k] == DELTA_DTYPE_FLOAT32 && stride == 1) {
-    memcpy(slot, data, (size_t)runs->period * sizeof *slot);
+  const bool is_plain = runs->space.dtypes[k] == DELTA_DTYPE_FLOAT32 && stride == 1;
+  if (is_plain && runs->period == DELTA_COMPILED_LANES) {
+    memcpy(slot, data, DELTA_COMPILED_LANES * sizeof *slot);
+  } else if (is_plain && runs->period == HALF) {
+    memcpy(slot, data, HALF * sizeof *slot);
+    memcpy(slot + HALF, data, HALF * sizeof *slot);
   } else {
     delta_tile_load_run(data, runs->space.dtypes[k], 0, stride, runs->period, slot);
+    for (int64_t lane = runs->period; lane < DELTA_COMPILED_LANES; ++lane) slot[lane] = slot[lane - runs->period];
   }
-  for (int64_t lane = runs->period; lane < DELTA_COMPILED_LANES; ++lane) slot[lane] = slot[lane - runs->period];
 }
 
 void delta_runs_fill(const delta_runs_t *runs, const delta_compiled_t *compiled, const delta_run_t *run, delta_compiled_block_t *block) {
