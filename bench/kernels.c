@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "onnx/graph/emit.h"
+#include "runtime/cpu/team.h"
 #include "runtime/device.h"
 
 enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, RUNS = 7, ALIGNMENT_BYTES = 64 };
@@ -309,13 +310,30 @@ static void *make_buffer(size_t size_bytes) {
   return buffer;
 }
 
-static double copy_seconds(size_t size_bytes) {
+typedef struct bench_copy {
+  char *to;
+  const char *from;
+  size_t size_bytes;
+  int64_t chunks;
+} bench_copy_t;
+
+static void copy_chunks(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const bench_copy_t *copy = context;
+  const size_t first = copy->size_bytes * (size_t)begin / (size_t)copy->chunks,
+               last = copy->size_bytes * (size_t)end / (size_t)copy->chunks;
+  memcpy(copy->to + first, copy->from + first, last - first);
+}
+
+// A plain copy by the same threads.
+static double copy_seconds(size_t size_bytes, int32_t threads) {
+  enum { CHUNKS = 64 };
   char *from = make_buffer(size_bytes), *to = make_buffer(size_bytes);
+  const bench_copy_t copy = {to, from, size_bytes, CHUNKS};
   double least = 1e9;
   for (int run = 0; run < RUNS; ++run) {
     double start = seconds_now();
-    memcpy(to, from, size_bytes);
-    __asm__ volatile("" : : "r"(to) : "memory");
+    delta_team_run(threads, CHUNKS, (int64_t)(size_bytes / CHUNKS), copy_chunks, &copy);
     double seconds = seconds_now() - start;
     least = seconds < least ? seconds : least;
   }
@@ -368,8 +386,8 @@ static delta_status_t time_kernel(delta_device_t *device, const delta_graph_t *g
   return status;
 }
 
-static void print_time(const bench_row_t *row, const delta_kernel_offer_t *offer, double seconds, size_t total_bytes) {
-  double copied = copy_seconds(total_bytes / 2);
+static void print_time(const bench_row_t *row, const delta_kernel_offer_t *offer, double seconds, size_t total_bytes, int32_t threads) {
+  double copied = copy_seconds(total_bytes / 2, threads);
   printf("%-32s %-10s %9.3f ms %7.2f GB/s %6.2f of a copy", row->name, offer->name, 1e3 * seconds, (double)total_bytes / seconds / 1e9,
          copied / seconds);
   if (row->operations > 0) printf(" %8.1f GFLOP/s", row->operations / seconds / 1e9);
@@ -406,7 +424,7 @@ static delta_status_t run_row(delta_device_t *device, const bench_row_t *row) {
       continue;
     }
     DELTA_GOTO_IF_ERROR(status, time_kernel(device, graph, rank, &offer, &buffers, &seconds), cleanup);
-    print_time(row, &offer, seconds, buffers.total_bytes);
+    print_time(row, &offer, seconds, buffers.total_bytes, device->threads);
   }
 cleanup:
   free_buffers(&buffers);
