@@ -1,16 +1,17 @@
-// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing
-// is allocated while it runs.
+// Executor: runs one program of a plan on a device, step by step, in a planned arena. The calling thread computes; copies run beside it on lanes, in any order that
+// the plan's waits allow. Addresses are resolved once, when it is made; nothing is allocated while it runs.
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
 
 #include "plans/plan.h"
 #include "runtime/device.h"
+#include "runtime/lanes.h"
 #include "runtime/select.h"
 #include "runtime/tier.h"
 
 typedef struct delta_executor delta_executor_t;
 
-// What happens at each step, for traces, profiles and tests.
+// What happens at each step, for traces, profiles and tests. Copies that ran on lanes are told of when the run has ended.
 typedef struct delta_step_event {
   uint32_t step; // of the schedule
   const delta_schedule_step_t *schedule_step;
@@ -28,7 +29,9 @@ typedef struct delta_executor_options {
   const delta_plan_t *plan;         // for the places of states
   delta_arena_t *arena;
   size_t state_bytes; // where the program's own bytes begin in the arena
-  delta_tier_t *tier; // with room for the schedule's host bytes; NULL when there are none
+  delta_tier_t *tier;      // with room for the schedule's host bytes; NULL when there are none
+  delta_lanes_t *lanes;    // where copies run; NULL: on the calling thread, between the steps that compute
+  double patience_seconds; // of lanes
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
@@ -55,7 +58,7 @@ typedef struct delta_run_result {
   uint32_t step;
   const char *node_name; // of that step
   uint32_t updates_done; // states already changed when it stopped, counters aside
-  double copy_seconds;   // of copies between the arena and the tier below, for which compute waited
+  delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute
 } delta_run_result_t;
 
 // Whether a tensor of a float type has a NaN or +infinity.

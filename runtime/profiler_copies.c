@@ -79,7 +79,7 @@ static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, del
   bench->memory = (char *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
   memset(bench->memory, 1, size_bytes);
   profile->copy_bytes_per_second = time_copy(bench);
-  DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, &bench->tier));
+  DELTA_RETURN_IF_ERROR(delta_tier_create_file(NULL, log, allocator, &bench->tier));
   DELTA_RETURN_IF_ERROR(delta_tier_reserve(bench->tier, (uint64_t)BLOCKS * BLOCK_BYTES));
   DELTA_RETURN_IF_ERROR(time_transfers(bench, &profile->offload_bytes_per_second, &profile->prefetch_bytes_per_second));
   return time_beside(bench, profile);

@@ -35,10 +35,8 @@ cleanup:
   return status;
 }
 
-static delta_status_t open_device(delta_session_t *session) {
+static delta_status_t check_device(const delta_session_t *session) {
   const delta_plan_numerics_t *numerics = &session->plan->numerics;
-  const delta_device_options_t options = {.threads = numerics->threads, .log = session->options.log};
-  DELTA_RETURN_IF_ERROR(delta_device_open(numerics->device, &options, session->allocator, &session->device));
   const delta_device_t *device = session->device;
   if (strcmp(device->instruction_set, numerics->instruction_set) != 0 || strcmp(device->libraries, numerics->libraries) != 0) {
     return delta_status_make(
@@ -69,14 +67,35 @@ static delta_status_t reserve_arena(delta_session_t *session) {
   return session->device->driver->arena_reserve(session->device, reserve_bytes, &session->arena);
 }
 
-delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
-  *out_session = NULL;
+static delta_status_t check_options(const delta_session_options_t *options) {
   if (options->struct_size != sizeof *options)
     return delta_status_make(INVALID_ARGUMENT, "session options: call delta_session_options_init first");
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
+  if (options->copy_timeout_seconds >= 0) return DELTA_OK;
+  return delta_status_make(INVALID_ARGUMENT, "session options: a copy timeout of %g seconds", options->copy_timeout_seconds);
+}
+
+delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
+  *out_session = NULL;
+  DELTA_RETURN_IF_ERROR(check_options(options));
+  const delta_plan_numerics_t *numerics = &options->plan->numerics;
+  const delta_device_options_t device_options = {.threads = numerics->threads, .log = options->log};
+  delta_device_t *device = NULL;
+  DELTA_RETURN_IF_ERROR(delta_device_open(numerics->device, &device_options, allocator, &device));
+  return delta_session_create_on(options, device, allocator, out_session);
+}
+
+delta_status_t delta_session_create_on(const delta_session_options_t *options, delta_device_t *device, delta_allocator_t allocator,
+                                       delta_session_t **out_session) {
+  *out_session = NULL;
   delta_session_t *session = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));
+  delta_status_t allocated = DELTA_ALLOCATE(allocator, 1, &session);
+  if (allocated) {
+    delta_device_close(device);
+    return allocated;
+  }
   session->allocator = allocator;
+  session->device = device;
   session->options = *options;
   delta_tally_init(&session->tally, allocator);
   session->plan = options->plan;
@@ -85,7 +104,7 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   session->build.import.levers = options->plan->levers;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
-  DELTA_GOTO_IF_ERROR(status, open_device(session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, check_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
@@ -110,6 +129,8 @@ void delta_session_destroy(delta_session_t *session) {
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
   delta_tally_deinit(&session->tally);
+  // A copy that never came back still has its bytes: they stay.
+  if (!delta_lanes_destroy(session->lanes)) return;
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
   delta_device_close(session->device);

@@ -28,6 +28,7 @@ struct delta_session {
   delta_device_t *device;   // Owned.
   delta_arena_t *arena;     // Owned.
   delta_tier_t *tier;       // Owned; NULL until a program swaps.
+  delta_lanes_t *lanes;     // Owned; NULL until a program swaps, and where copies run in line.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;
@@ -36,6 +37,10 @@ struct delta_session {
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
 };
+
+// session.c: as delta_session_create, on a device that was opened by the caller and belongs to the session from now on, also when this fails.
+DELTA_MUST_USE delta_status_t delta_session_create_on(const delta_session_options_t *options, delta_device_t *device,
+                                                      delta_allocator_t allocator, delta_session_t **out_session);
 
 // session_programs.c
 DELTA_MUST_USE delta_status_t delta_session_make_planned(delta_session_t *session); // all programs that the plan has

@@ -4,6 +4,8 @@
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
+static const double DEFAULT_PATIENCE_SECONDS = 60;
+
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
   delta_executor_destroy(program->executor);
@@ -63,11 +65,15 @@ static void tally_step(void *self, const delta_step_event_t *event) {
   delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
 
-// The file below the arena is made when a program first swaps, and grows only here.
+// What lies below the arena is made when a program first swaps, and grows only here.
 static delta_status_t reserve_tier(delta_session_t *session, const delta_schedule_t *schedule) {
   if (schedule->host_bytes == 0) return DELTA_OK;
   if (!session->tier) {
-    DELTA_RETURN_IF_ERROR(delta_tier_create(session->options.tier, session->options.log, session->allocator, &session->tier));
+    const delta_tier_options_t options = {.folder = session->options.tier, .log = session->options.log};
+    DELTA_RETURN_IF_ERROR(session->device->driver->tier_create(session->device, &options, session->allocator, &session->tier));
+  }
+  if (!session->lanes && session->tier->is_beside_compute && !session->options.copies_in_line) {
+    DELTA_RETURN_IF_ERROR(delta_lanes_create(session->allocator, &session->lanes));
   }
   return delta_tier_reserve(session->tier, schedule->host_bytes);
 }
@@ -89,6 +95,8 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .arena = session->arena,
       .state_bytes = session->state_bytes,
       .tier = session->tier,
+      .lanes = session->lanes,
+      .patience_seconds = session->options.copy_timeout_seconds > 0 ? session->options.copy_timeout_seconds : DEFAULT_PATIENCE_SECONDS,
       .poison = session->options.verify_arena != 0,
       .on_step = session->options.time_steps ? tally_step : NULL,
       .self = program,

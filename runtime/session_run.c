@@ -22,7 +22,11 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
       .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
       .seconds = seconds,
-      .stall_seconds = result->copy_seconds,
+      .stall_seconds = result->lanes[DELTA_LANE_COMPUTE].wait_seconds,
+      .offload_seconds = result->lanes[DELTA_LANE_OFFLOAD].busy_seconds,
+      .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
+      .prefetch_seconds = result->lanes[DELTA_LANE_PREFETCH].busy_seconds,
+      .prefetch_stall_seconds = result->lanes[DELTA_LANE_PREFETCH].wait_seconds,
       .arena_peak_bytes = session->committed_bytes,
       .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
   };

@@ -169,6 +169,14 @@ static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t 
   return delta_session_run(trainer->options->session, program, &batch, rate, report);
 }
 
+static void add_lanes(const delta_run_report_t *report, delta_metrics_step_t *record) {
+  record->stall_seconds += report->stall_seconds;
+  record->offload_seconds += report->offload_seconds;
+  record->offload_stall_seconds += report->offload_stall_seconds;
+  record->prefetch_seconds += report->prefetch_seconds;
+  record->prefetch_stall_seconds += report->prefetch_stall_seconds;
+}
+
 // The micro-batches of one update: [begin, end) of the epoch.
 static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t begin, int64_t end,
                                  delta_metrics_step_t *record, int64_t *out_samples) {
@@ -182,9 +190,12 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
     if (report.label_count > 0) loss_sum += report.loss * report.label_count;
     labels += report.label_count;
     *out_samples += rows_at(trainer, trainer->data, b * options->batch);
-    record->stall_seconds += report.stall_seconds;
+    add_lanes(&report, record);
   }
-  if (accumulates) DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_RUN_APPLY, NULL, record->learning_rate, &report));
+  if (accumulates) {
+    DELTA_RETURN_IF_ERROR(delta_session_run(options->session, DELTA_RUN_APPLY, NULL, record->learning_rate, &report));
+    add_lanes(&report, record);
+  }
   record->loss = loss_sum / labels;
   record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;

@@ -32,7 +32,9 @@ typedef struct delta_session_options {
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
-  const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
+  const char *tier;   // folder of the file for swapped tensors, or "memory": host memory of exact size; NULL: $TMPDIR, or /var/tmp without it
+  int copies_in_line; // copies run between operators and not beside them: for comparison
+  double copy_timeout_seconds; // a copy that takes longer, and a second more for each MiB, is an error that names it; 0: 60 seconds
   uint64_t seed;      // of dropout
   int time_steps;     // keeps what each operator took, for delta_session_report_times
   int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
@@ -44,6 +46,7 @@ DELTA_API void delta_session_options_init(delta_session_options_t *options);
 // commits the arena, reads the weights into it.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
+// After a copy that timed out and has not come back, its thread and the memory it uses are left to the process. NULL is fine.
 DELTA_API void delta_session_destroy(delta_session_t *session);
 // Sends a table of the time spent by operator, kernel and layout since the session began, one note a line. Needs time_steps.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink);
@@ -76,6 +79,8 @@ typedef struct delta_run_report {
   double gradient_norm; // when clipping; else -1
   double seconds;
   double stall_seconds;      // in which compute waited for copies
+  double offload_seconds, prefetch_seconds;             // in which each lane copied
+  double offload_stall_seconds, prefetch_stall_seconds; // in which it had copies left and waited until it might
   uint64_t arena_peak_bytes; // committed bytes of the arena
   uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
