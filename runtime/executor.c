@@ -74,6 +74,12 @@ static delta_status_t allocate_copies(delta_executor_t *executor) {
   for (uint32_t s = 0; s < o->schedule->step_count; ++s) ++counts[o->schedule->steps[s].lane];
   counts[DELTA_LANE_COMPUTE] = 0;
   executor->work = (delta_lane_work_t){.schedule = o->schedule, .tier = o->tier, .patience_seconds = o->patience_seconds};
+  if (o->device->host_addressable) {
+    executor->keeper.schedule = o->schedule;
+    executor->keeper.problem = o->problem;
+    executor->keeper.arena = o->device->driver->arena_address(o->arena, o->state_bytes);
+    executor->work.keeper = &executor->keeper;
+  }
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, counts[l], &executor->work.copies[l].items));
     executor->overlaps = executor->overlaps || (counts[l] > 0 && o->lanes);
@@ -232,6 +238,7 @@ void delta_executor_destroy(delta_executor_t *executor) {
       executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
   delta_release(executor->allocator, executor->kernels);
+  delta_keeper_reset(&executor->keeper, 0);
   delta_array_deinit(executor->allocator, &executor->born);
   delta_array_deinit(executor->allocator, &executor->dead);
   delta_region_deinit(&executor->region);

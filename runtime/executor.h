@@ -51,6 +51,8 @@ typedef struct delta_run_options {
   uint32_t finite_output;
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
+  // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
+  uint64_t arena_bytes;
 } delta_run_options_t;
 
 typedef struct delta_run_result {
@@ -58,6 +60,8 @@ typedef struct delta_run_result {
   uint32_t step;
   const char *node_name; // of that step
   uint32_t updates_done; // states already changed when it stopped, counters aside
+  uint32_t kept_tensors; // that could not be copied below
+  delta_status_t why_kept; // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute
 } delta_run_result_t;
 

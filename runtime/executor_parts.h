@@ -29,6 +29,7 @@ struct delta_executor {
   void **inputs;                  // per graph input
   void **outputs;                 // per graph output
   delta_lane_work_t work;         // the copies, by lane
+  delta_keeper_t keeper;          // where the host can address the arena
   bool overlaps;                  // copies run on lanes of their own
   size_t *state_offsets;          // per problem tensor that is a state or becomes one
   delta_void_ranges_t born, dead; // by step: what it writes first, what it reads last; only when poisoning

@@ -69,7 +69,7 @@ static delta_status_t launch_kernel(delta_executor_t *executor, uint32_t index) 
 static delta_status_t copy_in_line(delta_executor_t *executor, uint32_t index, delta_run_result_t *result) {
   const delta_lane_t lane = executor->options.schedule->steps[index].lane;
   delta_lane_copy_t *copy = executor->steps[index].copy;
-  delta_status_t status = delta_lane_copy_run(&executor->work, lane, copy);
+  delta_status_t status = delta_lane_copy_run(&executor->work, lane, index, copy);
   const double seconds = copy->end_seconds - copy->start_seconds;
   result->lanes[lane].busy_seconds += seconds;
   result->lanes[DELTA_LANE_COMPUTE].wait_seconds += seconds;
@@ -148,6 +148,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
   *out_result = (delta_run_result_t){0};
   uint32_t limit = 0;
   const double start_seconds = delta_clock_seconds();
+  delta_keeper_reset(&executor->keeper, options->arena_bytes);
   if (executor->overlaps) DELTA_RETURN_IF_ERROR(delta_lanes_begin(o->lanes, &executor->work));
   delta_status_t status = run_steps(executor, options, out_result, &limit);
   if (executor->overlaps) {
@@ -157,5 +158,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
     delta_lane_times_t *compute = &out_result->lanes[DELTA_LANE_COMPUTE];
     compute->busy_seconds = delta_clock_seconds() - start_seconds - compute->wait_seconds;
   }
+  out_result->kept_tensors = atomic_load(&executor->keeper.count);
+  out_result->why_kept = executor->keeper.cause;
   return status;
 }

@@ -82,14 +82,37 @@ static void sleep_a_while(delta_lanes_t *lanes) {
 
 static const char *direction_of(delta_lane_t lane) { return lane == DELTA_LANE_OFFLOAD ? "to" : "from"; }
 
-delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t lane, delta_lane_copy_t *copy) {
+static delta_status_t copy_below(const delta_lane_work_t *work, uint32_t earliest_step, const delta_lane_copy_t *copy) {
   const uint64_t offset_bytes = work->schedule->steps[copy->step].host_offset_bytes;
+  delta_status_t status = delta_tier_write(work->tier, offset_bytes, copy->memory, copy->size_bytes);
+  return status && work->keeper ? delta_keeper_keep(work->keeper, copy->step, earliest_step, status) : status;
+}
+
+static delta_status_t copy_back(const delta_lane_work_t *work, const delta_lane_copy_t *copy) {
+  const void *kept = work->keeper ? delta_keeper_find(work->keeper, copy->step) : NULL;
+  if (!kept) return delta_tier_read(work->tier, work->schedule->steps[copy->step].host_offset_bytes, copy->memory, copy->size_bytes);
+  memcpy(copy->memory, kept, copy->size_bytes);
+  return DELTA_OK;
+}
+
+delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t lane, uint32_t earliest_step, delta_lane_copy_t *copy) {
   copy->start_seconds = delta_clock_seconds();
-  delta_status_t status = lane == DELTA_LANE_OFFLOAD ? delta_tier_write(work->tier, offset_bytes, copy->memory, copy->size_bytes)
-                                                     : delta_tier_read(work->tier, offset_bytes, copy->memory, copy->size_bytes);
+  delta_status_t status = lane == DELTA_LANE_OFFLOAD ? copy_below(work, earliest_step, copy) : copy_back(work, copy);
   copy->end_seconds = delta_clock_seconds();
   return delta_status_annotate(status, "schedule step %u, copying tensor '%s' %s the tier below", copy->step, copy->tensor_name,
                                direction_of(lane));
+}
+
+// The first step that may not have ended.
+static uint32_t find_earliest(delta_lanes_t *lanes) {
+  const delta_schedule_t *schedule = lanes->work->schedule;
+  uint32_t earliest = schedule->step_count;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    uint32_t next = atomic_load(&lanes->ended[l]);
+    while (next < earliest && schedule->steps[next].lane != (delta_lane_t)l) ++next;
+    if (next < earliest) earliest = next;
+  }
+  return earliest;
 }
 
 // Says under the mutex what a thread is at, for whoever loses patience.
@@ -126,7 +149,7 @@ static void run_copies(lane_thread_t *thread) {
     delta_lane_copy_t *copy = &copies->items[i];
     if (!wait_for_copy(thread, copy)) return;
     set_copy(thread, copy);
-    delta_status_t status = delta_lane_copy_run(lanes->work, thread->lane, copy);
+    delta_status_t status = delta_lane_copy_run(lanes->work, thread->lane, find_earliest(lanes), copy);
     set_copy(thread, NULL);
     thread->times.busy_seconds += copy->end_seconds - copy->start_seconds;
     if (status) {

@@ -8,6 +8,7 @@
 #define DELTA_RUNTIME_LANES_H_
 
 #include "plans/schedule.h"
+#include "runtime/keeper.h"
 #include "runtime/tier.h"
 
 typedef struct delta_lanes delta_lanes_t;
@@ -31,6 +32,7 @@ typedef struct delta_lane_work {
   const delta_schedule_t *schedule;
   delta_lane_copies_t copies[DELTA_LANE_COUNT]; // none of COMPUTE
   delta_tier_t *tier;
+  delta_keeper_t *keeper;  // what becomes of a tensor that cannot be copied below; NULL: the run fails
   double patience_seconds; // a copy that takes longer, and a second more for each MiB, will not end
 } delta_lane_work_t;
 
@@ -54,7 +56,8 @@ void delta_lanes_signal(delta_lanes_t *lanes, uint32_t step);
 // its tensor.
 DELTA_MUST_USE delta_status_t delta_lanes_end(delta_lanes_t *lanes, uint32_t limit, delta_lane_times_t out_times[DELTA_LANE_COUNT]);
 
-// Runs one copy on the calling thread.
-DELTA_MUST_USE delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t lane, delta_lane_copy_t *copy);
+// Runs one copy on the calling thread. Steps before `earliest_step` have all ended.
+DELTA_MUST_USE delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t lane, uint32_t earliest_step,
+                                                  delta_lane_copy_t *copy);
 
 #endif // DELTA_RUNTIME_LANES_H_

@@ -6,6 +6,7 @@
 #include <delta/session.h>
 
 #include "plans/plan.h"
+#include "runtime/events.h"
 #include "runtime/executor.h"
 #include "runtime/program.h"
 #include "runtime/tally.h"
@@ -35,6 +36,8 @@ struct delta_session {
   delta_build_options_t build;
   delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
+  delta_events_t events; // the first reported_events have been reported
+  size_t reported_events;
   delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
 };
 

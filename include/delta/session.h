@@ -83,6 +83,8 @@ typedef struct delta_run_report {
   double offload_stall_seconds, prefetch_stall_seconds; // in which it had copies left and waited until it might
   uint64_t arena_peak_bytes; // committed bytes of the arena
   uint64_t host_bytes;       // of the file for swapped tensors
+  const char *const *events; // what was decided beside the plan since the last run, one line each; borrowed until the next run
+  size_t event_count;
 } delta_run_report_t;
 
 // Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
