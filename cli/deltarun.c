@@ -23,7 +23,7 @@ typedef struct delta_run_settings {
   const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *tier;
   int64_t steps, epochs, warmup, seed;
   double learning_rate;
-  int schedule, export_form; // indices of their choices
+  int schedule, export_form, copies; // indices of their choices
   bool shuffle, drop_last, verbose;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -33,6 +33,7 @@ typedef struct delta_run_settings {
 static const char *const schedule_choices[] = {DELTA_RATE_SCHEDULES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const export_choices[] = {"inference", "training", NULL};
+static const char *const copies_choices[] = {"beside", "between", NULL};
 static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
@@ -137,7 +138,14 @@ static const delta_option_t option_rows[] = {
      .offset = AT(tier),
      .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no "
              "name and is gone "
-             "when the program ends."},
+             "when the program ends. The word memory: host memory beside the budget, of exact size, in place of a file."},
+    {.section = "MEMORY",
+     .name = "--copies",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "WHEN",
+     .offset = AT(copies),
+     .choices = copies_choices,
+     .help = "beside (the default): tensors are swapped while operators compute. between: one after the other with them, for comparison."},
     LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
     {.section = "OUTPUT",
      .name = "-o",
@@ -231,6 +239,8 @@ typedef struct delta_run_output {
   bool has_metrics;
   uint64_t budget_bytes;
   double samples, seconds; // of all steps
+  int64_t steps;
+  double stall_seconds, offload_seconds, offload_stall_seconds, prefetch_seconds, prefetch_stall_seconds; // of all steps
 } delta_run_output_t;
 
 static delta_status_t on_begin(void *self, int64_t total_steps) {
@@ -239,6 +249,24 @@ static delta_status_t on_begin(void *self, int64_t total_steps) {
                        delta_clock_seconds());
   output->has_progress = true;
   return DELTA_OK;
+}
+
+static void add_lanes(delta_run_output_t *output, const delta_metrics_step_t *step) {
+  ++output->steps;
+  output->stall_seconds += step->stall_seconds;
+  output->offload_seconds += step->offload_seconds;
+  output->offload_stall_seconds += step->offload_stall_seconds;
+  output->prefetch_seconds += step->prefetch_seconds;
+  output->prefetch_stall_seconds += step->prefetch_stall_seconds;
+}
+
+// The mean step of each lane.
+static void report_lanes(const delta_run_output_t *output) {
+  if (output->state.used_bytes == 0 || output->offload_seconds + output->prefetch_seconds == 0) return;
+  const double steps = (double)output->steps;
+  printf("lanes, seconds a step: compute %.4f and %.4f waiting; offload %.4f and %.4f waiting; prefetch %.4f and %.4f waiting\n",
+         (output->seconds - output->stall_seconds) / steps, output->stall_seconds / steps, output->offload_seconds / steps,
+         output->offload_stall_seconds / steps, output->prefetch_seconds / steps, output->prefetch_stall_seconds / steps);
 }
 
 static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
@@ -253,6 +281,7 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   };
   output->samples += step->samples_per_second * step->seconds;
   output->seconds += step->seconds;
+  add_lanes(output, step);
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
@@ -309,6 +338,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.external_data = settings->external_data;
   options.budget = settings->budget;
   options.tier = settings->tier;
+  options.copies_in_line = settings->copies != 0;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
   options.log = log;
@@ -372,6 +402,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
+  if (settings->verbose) report_lanes(&output);
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
   report_end(settings, &result);
