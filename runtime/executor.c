@@ -59,6 +59,10 @@ static void *step_address(const delta_executor_t *executor, delta_tensor_id_t id
 static delta_status_t prepare_kernel(delta_executor_t *executor, uint32_t node) {
   if (executor->kernels[node]) return DELTA_OK;
   const delta_executor_options_t *o = &executor->options;
+  if (o->predecessor && o->predecessor->kernels[node]) {
+    executor->kernels[node] = o->predecessor->kernels[node];
+    return DELTA_OK;
+  }
   return o->device->driver->kernel_prepare(o->device, o->graph, (delta_node_id_t){node}, o->selection->ranks[node],
                                            &executor->kernels[node]);
 }
@@ -231,11 +235,20 @@ cleanup:
   return status;
 }
 
+void delta_executor_take_kernels(delta_executor_t *executor) {
+  delta_executor_t *lender = executor->options.predecessor;
+  if (!lender) return;
+  for (size_t i = 0; i < executor->options.graph->nodes.count; ++i) {
+    if (lender->kernels[i] == executor->kernels[i]) lender->kernels[i] = NULL;
+  }
+  executor->options.predecessor = NULL;
+}
+
 void delta_executor_destroy(delta_executor_t *executor) {
   if (!executor) return;
-  if (executor->kernels) {
-    for (size_t i = 0; i < executor->options.graph->nodes.count; ++i)
-      executor->options.device->driver->kernel_destroy(executor->kernels[i]);
+  const delta_executor_t *lender = executor->options.predecessor;
+  for (size_t i = 0; executor->kernels && i < executor->options.graph->nodes.count; ++i) {
+    if (!lender || lender->kernels[i] != executor->kernels[i]) executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
   delta_release(executor->allocator, executor->kernels);
   delta_keeper_reset(&executor->keeper, 0);

@@ -32,6 +32,7 @@ typedef struct delta_executor_options {
   delta_tier_t *tier;      // with room for the schedule's host bytes; NULL when there are none
   delta_lanes_t *lanes;    // where copies run; NULL: on the calling thread, between the steps that compute
   double patience_seconds; // of lanes
+  delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
@@ -40,6 +41,8 @@ typedef struct delta_executor_options {
 DELTA_MUST_USE delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
                                                     delta_executor_t **out_executor);
 void delta_executor_destroy(delta_executor_t *executor); // NULL is fine.
+// Makes the predecessor's kernels its own; all that is left to do with that one is to destroy it.
+void delta_executor_take_kernels(delta_executor_t *executor);
 
 // Where input `index` (of graph->inputs) is to be written before a run.
 void *delta_executor_input(delta_executor_t *executor, uint32_t index);

@@ -46,6 +46,12 @@ static delta_status_t check_device(const delta_session_t *session) {
   return DELTA_OK;
 }
 
+// Costs that were measured on this machine serve plans of other batches and budgets; without a cache they are estimated.
+static void open_profile(delta_session_t *session) {
+  const delta_profiler_options_t options = {.device = session->device, .only_read = true};
+  delta_status_free(delta_profiler_create(&options, session->allocator, &session->profiler));
+}
+
 // The plan's budget, or the one that replaces it. What the device has free is no reason to refuse a plan that was given a size.
 static delta_status_t resolve_budget(delta_session_t *session) {
   const delta_plan_totals_t *totals = &session->plan->totals;
@@ -58,11 +64,13 @@ static delta_status_t resolve_budget(delta_session_t *session) {
 static delta_status_t reserve_arena(delta_session_t *session) {
   const delta_plan_t *plan = session->plan;
   session->state_bytes = plan->totals.state_bytes;
-  // Address space costs nothing: a batch size that comes later may need a little more than the planned ones.
+  // Address space costs nothing: a batch size that comes later may need a little more than the planned ones, and a larger budget as much as there is use for.
   size_t reserve_bytes;
-  if (!delta_size_mul(plan->totals.arena_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
+  const uint64_t most_bytes =
+      plan->totals.arena_bytes > plan->totals.unlimited_peak_bytes ? plan->totals.arena_bytes : plan->totals.unlimited_peak_bytes;
+  if (!delta_size_mul(most_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
     return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space",
-                             (unsigned long long)plan->totals.arena_bytes);
+                             (unsigned long long)most_bytes);
   }
   return session->device->driver->arena_reserve(session->device, reserve_bytes, &session->arena);
 }
@@ -106,6 +114,8 @@ delta_status_t delta_session_create_on(const delta_session_options_t *options, d
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, check_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
+  session->wanted_budget_bytes = session->budget_bytes;
+  open_profile(session);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_initialize_states(session), cleanup);
@@ -126,6 +136,7 @@ uint64_t delta_session_budget(const delta_session_t *session) { return session->
 
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
+  delta_session_stop_planning(session);
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
   delta_tally_deinit(&session->tally);
@@ -133,7 +144,9 @@ void delta_session_destroy(delta_session_t *session) {
   if (!delta_lanes_destroy(session->lanes)) return;
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
+  delta_profiler_destroy(session->profiler);
   delta_device_close(session->device);
   delta_model_free(session->model);
+  delta_plan_free(session->own_plan);
   delta_release(session->allocator, session);
 }

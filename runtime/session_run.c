@@ -163,10 +163,11 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
                              (long long)DELTA_MOST_ROWS);
   }
   delta_live_program_t *program = NULL;
-  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
-  session->evaluated = NULL;
   delta_events_drop(&session->events, session->reported_events);
   session->reported_events = 0;
+  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
+  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
+  session->evaluated = NULL;
   double start_seconds = delta_clock_seconds();
   delta_counters_t counters = delta_session_get_counters(session);
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));

@@ -7,15 +7,23 @@ void delta_tier_destroy(delta_tier_t *tier) {
   if (tier) tier->driver->destroy(tier);
 }
 
+static delta_status_t resize(delta_tier_t *tier, uint64_t size_bytes) {
+  size_bytes = (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
+  DELTA_RETURN_IF_ERROR(tier->driver->resize(tier, size_bytes));
+  tier->size_bytes = size_bytes;
+  return DELTA_OK;
+}
+
 delta_status_t delta_tier_reserve(delta_tier_t *tier, uint64_t size_bytes) {
   if (size_bytes <= tier->size_bytes) return DELTA_OK;
   if (size_bytes > (uint64_t)INT64_MAX - DELTA_HOST_BLOCK_BYTES) {
     return delta_status_make(UNSUPPORTED, "%llu bytes below the arena", (unsigned long long)size_bytes);
   }
-  size_bytes = (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
-  DELTA_RETURN_IF_ERROR(tier->driver->reserve(tier, size_bytes));
-  tier->size_bytes = size_bytes;
-  return DELTA_OK;
+  return resize(tier, size_bytes);
+}
+
+delta_status_t delta_tier_trim(delta_tier_t *tier, uint64_t size_bytes) {
+  return size_bytes + DELTA_HOST_BLOCK_BYTES > tier->size_bytes ? DELTA_OK : resize(tier, size_bytes);
 }
 
 uint64_t delta_tier_size_bytes(const delta_tier_t *tier) { return tier->size_bytes; }

@@ -17,7 +17,7 @@ typedef struct delta_tier delta_tier_t;
 // The functions of one kind of tier. Sizes are whole blocks of DELTA_HOST_BLOCK_BYTES, ranges have been checked.
 typedef struct delta_tier_driver {
   void (*destroy)(delta_tier_t *tier);
-  delta_status_t (*reserve)(delta_tier_t *tier, uint64_t size_bytes); // more than there is; what is there stays
+  delta_status_t (*resize)(delta_tier_t *tier, uint64_t size_bytes); // what is within both sizes stays
   delta_status_t (*write)(delta_tier_t *tier, uint64_t offset_bytes, const void *data, size_t size_bytes);
   delta_status_t (*read)(delta_tier_t *tier, uint64_t offset_bytes, void *data, size_t size_bytes);
 } delta_tier_driver_t;
@@ -37,6 +37,8 @@ void delta_tier_destroy(delta_tier_t *tier); // NULL is fine.
 
 // Makes room for at least size_bytes. IO or OUT_OF_MEMORY name what was wanted; what is in the tier stays.
 DELTA_MUST_USE delta_status_t delta_tier_reserve(delta_tier_t *tier, uint64_t size_bytes);
+// Gives back what lies behind size_bytes.
+DELTA_MUST_USE delta_status_t delta_tier_trim(delta_tier_t *tier, uint64_t size_bytes);
 uint64_t delta_tier_size_bytes(const delta_tier_t *tier);
 
 // `offset_bytes` is a multiple of DELTA_HOST_BLOCK_BYTES and what is copied lies in the reserved size; the rest of its last block is undefined after a write.

@@ -97,11 +97,12 @@ static void file_destroy(delta_tier_t *base) {
 
 // ---- Size
 
-static delta_status_t file_reserve(delta_tier_t *base, uint64_t size_bytes) {
+static delta_status_t file_resize(delta_tier_t *base, uint64_t size_bytes) {
   file_tier_t *tier = (file_tier_t *)base;
   int result;
   do {
-    result = fallocate(tier->descriptor, 0, 0, (off_t)size_bytes);
+    result = size_bytes < base->size_bytes ? ftruncate(tier->descriptor, (off_t)size_bytes)
+                                           : fallocate(tier->descriptor, 0, 0, (off_t)size_bytes);
   } while (result != 0 && errno == EINTR);
   // Some file systems cannot reserve: there a full disk is only met when it is written.
   if (result != 0 && errno == EOPNOTSUPP) result = ftruncate(tier->descriptor, (off_t)size_bytes);
@@ -157,7 +158,7 @@ static delta_status_t file_read(delta_tier_t *base, uint64_t offset_bytes, void 
 }
 
 static const delta_tier_driver_t file_driver = {
-    .destroy = file_destroy, .reserve = file_reserve, .write = file_write, .read = file_read};
+    .destroy = file_destroy, .resize = file_resize, .write = file_write, .read = file_read};
 
 delta_status_t delta_tier_create_file(const char *folder, delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
   *out_tier = NULL;

@@ -1,7 +1,7 @@
 // Trains models while memory and disk do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics must
-// be the same to the last bit. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
+// be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
 //
-//   run_surprises FOLDER [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...]
+//   run_surprises FOLDER [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,9 @@
 #include "tests/support/model_run.h"
 #include "tests/support/surprise_device.h"
 
-enum { MOST_MODELS = 64, STEPS = 5 };
+enum { MOST_MODELS = 64, STEPS = 6 };
+
+static bool is_verbose;
 
 typedef struct outcome {
   double losses[STEPS + 1]; // steps and an evaluation
@@ -28,10 +30,13 @@ typedef struct subject {
   outcome_t wanted;
 } subject_t;
 
+// Budgets are parts of the way from the smallest (0) to what the training takes without one (1).
 typedef struct script {
   uint32_t number;
   uint64_t state; // of what is drawn
-  double planned; // the budget, from the smallest (0) to what the training takes without one (1)
+  double planned;
+  double budgets[STEPS]; // asked for before the step; below 0: no change
+  bool is_inside[STEPS]; // asked for while the step is fed
   delta_test_surprises_t surprises;
 } script_t;
 
@@ -45,6 +50,10 @@ static script_t make_script(uint32_t number) {
   script.planned = draw(&script) * draw(&script);
   if (draw_if(&script, 0.7)) script.surprises.copy_delay_seconds = 2e-3 * draw(&script);
   if (draw_if(&script, 0.3)) script.surprises.kernel_delay_seconds = 2e-4 * draw(&script);
+  for (int step = 0; step < STEPS; ++step) {
+    script.budgets[step] = draw_if(&script, 0.5) ? draw(&script) * draw(&script) : -1;
+    script.is_inside[step] = draw_if(&script, 0.3);
+  }
   return script;
 }
 
@@ -53,11 +62,45 @@ static void format_budget(const subject_t *subject, double part, char out_text[3
   snprintf(out_text, 32, "%llu", (unsigned long long)(least_bytes + (uint64_t)(part * (double)(most_bytes - least_bytes))));
 }
 
-static delta_status_t train(delta_session_t *session, int64_t batch, outcome_t *outcome) {
+// Asks for a step's budget, within the step or before it.
+static delta_status_t change_budget(const subject_t *subject, delta_session_t *session, const script_t *script, int step) {
+  char budget[32];
+  if (script->budgets[step] < 0) return DELTA_OK;
+  format_budget(subject, script->budgets[step], budget);
+  return delta_session_set_budget(session, budget);
+}
+
+// What a step's feed knows.
+typedef struct feed {
+  const subject_t *subject;
+  delta_session_t *session;
+  const script_t *script;
+  int step;
+} feed_t;
+
+static delta_status_t change_inside(void *self) {
+  const feed_t *feed = self;
+  return feed->script->is_inside[feed->step] ? change_budget(feed->subject, feed->session, feed->script, feed->step) : DELTA_OK;
+}
+
+// Steps, the third with a sample less, and an evaluation.
+static delta_status_t train(const subject_t *subject, delta_session_t *session, int64_t batch, script_t *script, outcome_t *outcome) {
   delta_run_report_t report;
   for (int step = 0; step < STEPS; ++step) {
-    DELTA_RETURN_IF_ERROR(delta_test_run_seeded(session, DELTA_RUN_TRAIN, batch, (uint64_t)step, &report));
+    feed_t feed = {.subject = subject, .session = session, .script = script, .step = step};
+    if (!script->is_inside[step]) DELTA_RETURN_IF_ERROR(change_budget(subject, session, script, step));
+    const uint64_t wanted_bytes = session->wanted_budget_bytes;
+    const int64_t rows = step == 2 && batch > 1 && !delta_session_has_fixed_batch(session) ? batch - 1 : batch;
+    DELTA_RETURN_IF_ERROR(delta_test_run_seeded_with(session, DELTA_RUN_TRAIN, rows, (uint64_t)step, change_inside, &feed, &report));
     outcome->losses[step] = report.loss;
+    if (report.arena_peak_bytes > wanted_bytes) {
+      return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step, (unsigned long long)report.arena_peak_bytes,
+                               (unsigned long long)wanted_bytes);
+    }
+    for (size_t e = 0; e < report.event_count; ++e) {
+      if (strstr(report.events[e], "refused")) return delta_status_make(INTERNAL, "step %d: %s", step, report.events[e]);
+      if (is_verbose) printf("%s, script %u, step %d: %s\n", subject->model.name, script->number, step, report.events[e]);
+    }
   }
   DELTA_RETURN_IF_ERROR(delta_test_run_seeded(session, DELTA_RUN_EVALUATE, batch, 99, &report));
   outcome->losses[STEPS] = report.loss;
@@ -81,7 +124,7 @@ static delta_status_t plan_and_train(const subject_t *subject, const char *polic
   session_options.seed = 1;
   if (!status) status = delta_test_surprise_device_open(subject->run.threads, &script->surprises, &device);
   if (!status) status = delta_session_create_on(&session_options, device, delta_allocator_system(), &session);
-  if (!status) status = train(session, summary->batch, outcome);
+  if (!status) status = train(subject, session, summary->batch, script, outcome);
   delta_session_destroy(session);
   delta_plan_free(plan);
   return status;
@@ -91,6 +134,7 @@ static delta_status_t prepare(subject_t *subject, int threads) {
   subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .threads = threads};
   DELTA_RETURN_IF_ERROR(delta_test_read_about(&subject->run));
   script_t quiet = {.surprises = DELTA_TEST_NO_SURPRISE};
+  for (int step = 0; step < STEPS; ++step) quiet.budgets[step] = -1;
   delta_plan_summary_t without;
   DELTA_RETURN_IF_ERROR(plan_and_train(subject, "none", "unlimited", &quiet, &without, &subject->wanted));
   const delta_plan_options_t options = delta_test_model_plan_options(&subject->run, "delta-fixed", "minimum");
@@ -147,6 +191,8 @@ int main(int argc, char **argv) {
       scripts = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--first") == 0 && has_value) {
       first = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--verbose") == 0) {
+      is_verbose = true;
     } else if (strcmp(argv[k], "--models") == 0 && has_value) {
       only = argv[++k];
     } else {

@@ -26,8 +26,13 @@ static void memory_destroy(delta_tier_t *base) {
   delta_release(base->allocator, tier);
 }
 
-static delta_status_t memory_reserve(delta_tier_t *base, uint64_t size_bytes) {
+static delta_status_t memory_resize(delta_tier_t *base, uint64_t size_bytes) {
   memory_tier_t *tier = (memory_tier_t *)base;
+  if (size_bytes == 0) {
+    munmap(tier->pages, base->size_bytes);
+    tier->pages = NULL;
+    return DELTA_OK;
+  }
   void *pages = tier->pages ? mremap(tier->pages, base->size_bytes, size_bytes, MREMAP_MAYMOVE)
                             : mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) {
@@ -35,7 +40,7 @@ static delta_status_t memory_reserve(delta_tier_t *base, uint64_t size_bytes) {
                              (unsigned long long)size_bytes, strerror(errno));
   }
   tier->pages = pages;
-  memset(tier->pages + base->size_bytes, 0, size_bytes - base->size_bytes);
+  if (size_bytes > base->size_bytes) memset(tier->pages + base->size_bytes, 0, size_bytes - base->size_bytes);
   return DELTA_OK;
 }
 
@@ -64,7 +69,7 @@ static delta_status_t memory_read(delta_tier_t *base, uint64_t offset_bytes, voi
 }
 
 static const delta_tier_driver_t memory_driver = {
-    .destroy = memory_destroy, .reserve = memory_reserve, .write = memory_write, .read = memory_read};
+    .destroy = memory_destroy, .resize = memory_resize, .write = memory_write, .read = memory_read};
 
 delta_status_t delta_cpu_tier_create(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                      delta_tier_t **out_tier) {

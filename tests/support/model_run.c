@@ -15,6 +15,8 @@ typedef struct data_source {
   delta_session_t *session;
   int64_t rows;
   uint64_t state;
+  delta_status_t (*feeding)(void *self);
+  void *self;
 } data_source_t;
 
 uint64_t delta_test_next_bits(uint64_t *state) {
@@ -46,15 +48,20 @@ static delta_status_t fill_inputs(void *self, void *const *buffers) {
       }
     }
   }
-  return DELTA_OK;
+  return source->feeding ? source->feeding(source->self) : DELTA_OK;
+}
+
+delta_status_t delta_test_run_seeded_with(delta_session_t *session, delta_run_program_t program, int64_t rows, uint64_t seed,
+                                          delta_status_t (*feeding)(void *self), void *self, delta_run_report_t *out_report) {
+  data_source_t source = {.session = session, .rows = rows, .state = seed, .feeding = feeding, .self = self};
+  const delta_batch_t batch = {.rows = rows, .fill = fill_inputs, .self = &source};
+  *out_report = (delta_run_report_t){.struct_size = sizeof *out_report};
+  return delta_session_run(session, program, &batch, 0.01, out_report);
 }
 
 delta_status_t delta_test_run_seeded(delta_session_t *session, delta_run_program_t program, int64_t rows, uint64_t seed,
                                      delta_run_report_t *out_report) {
-  data_source_t source = {.session = session, .rows = rows, .state = seed};
-  const delta_batch_t batch = {.rows = rows, .fill = fill_inputs, .self = &source};
-  *out_report = (delta_run_report_t){.struct_size = sizeof *out_report};
-  return delta_session_run(session, program, &batch, 0.01, out_report);
+  return delta_test_run_seeded_with(session, program, rows, seed, NULL, NULL, out_report);
 }
 
 delta_status_t delta_test_read_all_states(delta_session_t *session, uint8_t **out_states, size_t *out_size_bytes) {

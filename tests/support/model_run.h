@@ -34,6 +34,9 @@ delta_plan_options_t delta_test_model_plan_options(const delta_test_model_run_t 
 // Runs a program on data that a seed determines.
 delta_status_t delta_test_run_seeded(delta_session_t *session, delta_run_program_t program, int64_t rows, uint64_t seed,
                                      delta_run_report_t *out_report);
+// The same; `feeding` is called when the data has been written. NULL: nothing is.
+delta_status_t delta_test_run_seeded_with(delta_session_t *session, delta_run_program_t program, int64_t rows, uint64_t seed,
+                                          delta_status_t (*feeding)(void *self), void *self, delta_run_report_t *out_report);
 // All states, one after another; the caller frees *out_states.
 delta_status_t delta_test_read_all_states(delta_session_t *session, uint8_t **out_states, size_t *out_size_bytes);
 

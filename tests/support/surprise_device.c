@@ -38,8 +38,9 @@ static void surprise_destroy(delta_tier_t *base) {
   free(tier);
 }
 
-static delta_status_t surprise_reserve(delta_tier_t *base, uint64_t size_bytes) {
-  return delta_tier_reserve(((surprise_tier_t *)base)->inner, size_bytes);
+static delta_status_t surprise_resize(delta_tier_t *base, uint64_t size_bytes) {
+  delta_tier_t *inner = ((surprise_tier_t *)base)->inner;
+  return size_bytes > inner->size_bytes ? delta_tier_reserve(inner, size_bytes) : delta_tier_trim(inner, size_bytes);
 }
 
 static delta_status_t surprise_write(delta_tier_t *base, uint64_t offset_bytes, const void *data, size_t size_bytes) {
@@ -62,7 +63,7 @@ static delta_status_t surprise_read(delta_tier_t *base, uint64_t offset_bytes, v
 }
 
 static const delta_tier_driver_t tier_driver = {
-    .destroy = surprise_destroy, .reserve = surprise_reserve, .write = surprise_write, .read = surprise_read};
+    .destroy = surprise_destroy, .resize = surprise_resize, .write = surprise_write, .read = surprise_read};
 
 static delta_status_t surprise_tier_create(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                            delta_tier_t **out_tier) {
