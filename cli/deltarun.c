@@ -22,7 +22,7 @@
 // Everything a command line can set.
 typedef struct delta_run_settings {
   const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *budget_file, *tier;
-  int64_t steps, epochs, warmup, seed;
+  int64_t steps, epochs, warmup, seed, other_programs;
   double learning_rate;
   int schedule, export_form, copies; // indices of their choices
   bool shuffle, drop_last, verbose;
@@ -131,8 +131,9 @@ static const delta_option_t option_rows[] = {
      .argument = "SIZE",
      .offset = AT(budget),
      .choices = budget_choices,
-     .help = "Replaces the plan's budget. Where the plan needs more, a new one is made when the training starts, which computes the same; exit "
-             "status 3 when none fits."},
+     .help =
+         "Replaces the plan's budget. Where the plan needs more, a new one is made when the training starts, which computes the same; exit "
+         "status 3 when none fits."},
     {.section = "MEMORY",
      .name = "--tier",
      .kind = DELTA_OPTION_TEXT,
@@ -149,12 +150,22 @@ static const delta_option_t option_rows[] = {
      .choices = copies_choices,
      .help = "beside (the default): tensors are swapped while operators compute. between: one after the other with them, for comparison."},
     {.section = "MEMORY",
+     .name = "--other-batches",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(other_programs),
+     .minimum = 1,
+     .maximum = 1024,
+     .help = "For how many batch sizes that were not planned a program is kept once it has been made (8)."},
+    {.section = "MEMORY",
      .name = "--budget-file",
      .kind = DELTA_OPTION_TEXT,
      .argument = "FILE",
      .offset = AT(budget_file),
-     .help = "A file whose first line is a budget, in place of --budget. It is read again when the process gets the signal USR1, and the training "
-             "goes on within the new budget after at most one step, with the same numbers. A budget that no plan fits is refused with a warning. "
+     .help = "A file whose first line is a budget, in place of --budget. It is read again when the process gets the signal USR1, and the "
+             "training "
+             "goes on within the new budget after at most one step, with the same numbers. A budget that no plan fits is refused with a "
+             "warning. "
              "Without this option the signal is ignored."},
     {.section = "OUTPUT",
      .name = "-o",
@@ -387,6 +398,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.budget = budget ? budget : settings->budget;
   options.tier = settings->tier;
   options.copies_in_line = settings->copies != 0;
+  options.other_programs = (int)settings->other_programs;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
   options.log = log;

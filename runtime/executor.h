@@ -28,10 +28,10 @@ typedef struct delta_executor_options {
   const delta_schedule_t *schedule; // verified
   const delta_plan_t *plan;         // for the places of states
   delta_arena_t *arena;
-  size_t state_bytes; // where the program's own bytes begin in the arena
-  delta_tier_t *tier;      // with room for the schedule's host bytes; NULL when there are none
-  delta_lanes_t *lanes;    // where copies run; NULL: on the calling thread, between the steps that compute
-  double patience_seconds; // of lanes
+  size_t state_bytes;            // where the program's own bytes begin in the arena
+  delta_tier_t *tier;            // with room for the schedule's host bytes; NULL when there are none
+  delta_lanes_t *lanes;          // where copies run; NULL: on the calling thread, between the steps that compute
+  double patience_seconds;       // of lanes
   delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
@@ -61,10 +61,10 @@ typedef struct delta_run_options {
 typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
-  const char *node_name; // of that step
-  uint32_t updates_done; // states already changed when it stopped, counters aside
-  uint32_t kept_tensors; // that could not be copied below
-  delta_status_t why_kept; // Borrowed until the next run; of the first
+  const char *node_name;                      // of that step
+  uint32_t updates_done;                      // states already changed when it stopped, counters aside
+  uint32_t kept_tensors;                      // that could not be copied below
+  delta_status_t why_kept;                    // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute
 } delta_run_result_t;
 

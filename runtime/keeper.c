@@ -21,7 +21,8 @@ static bool reads_buffer(const delta_schedule_step_t *step, uint32_t buffer) {
 static uint32_t find_reader(const delta_schedule_t *schedule, uint32_t s) {
   const uint32_t buffer = schedule->steps[s].outputs[0];
   uint32_t reader = s;
-  while (reader + 1 < schedule->step_count && (schedule->steps[reader].kind != DELTA_STEP_RUN || !reads_buffer(&schedule->steps[reader], buffer))) {
+  while (reader + 1 < schedule->step_count &&
+         (schedule->steps[reader].kind != DELTA_STEP_RUN || !reads_buffer(&schedule->steps[reader], buffer))) {
     ++reader;
   }
   return reader;

@@ -197,12 +197,12 @@ static void look_for_lost_copies(delta_lanes_t *lanes) {
   for (int l = 0; l < DELTA_LANE_COUNT && !lanes->failure; ++l) {
     const lane_thread_t *thread = &lanes->threads[l];
     if (!is_lost(thread)) continue;
-    fail(lanes,
-         delta_status_make(IO,
-                           "schedule step %u, copying tensor '%s' of %zu bytes %s the tier below: not ended after %.1f seconds; look at the "
-                           "disk, or give another folder (--tier DIR)",
-                           thread->copy->step, thread->copy->tensor_name, thread->copy->size_bytes, direction_of(thread->lane),
-                           delta_clock_seconds() - thread->copy_start_seconds));
+    fail(lanes, delta_status_make(
+                    IO,
+                    "schedule step %u, copying tensor '%s' of %zu bytes %s the tier below: not ended after %.1f seconds; look at the "
+                    "disk, or give another folder (--tier DIR)",
+                    thread->copy->step, thread->copy->tensor_name, thread->copy->size_bytes, direction_of(thread->lane),
+                    delta_clock_seconds() - thread->copy_start_seconds));
   }
 }
 
@@ -239,7 +239,8 @@ delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *
       atomic_store(&lanes->ended[l], 0);
       thread->times = (delta_lane_times_t){0};
       thread->is_running = thread->is_started;
-      for (uint32_t i = 0; i < work->copies[l].count; ++i) work->copies[l].items[i].start_seconds = work->copies[l].items[i].end_seconds = 0;
+      for (uint32_t i = 0; i < work->copies[l].count; ++i)
+        work->copies[l].items[i].start_seconds = work->copies[l].items[i].end_seconds = 0;
     }
     lanes->start_seconds = delta_clock_seconds();
     lanes->compute_wait_seconds = 0;
@@ -283,12 +284,13 @@ delta_status_t delta_lanes_end(delta_lanes_t *lanes, uint32_t limit, delta_lane_
   wait_for_threads(lanes);
   const double end_seconds = delta_clock_seconds();
   lanes->compute_wait_seconds += end_seconds - start_seconds;
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) out_times[l] = lanes->threads[l].is_running ? (delta_lane_times_t){0} : lanes->threads[l].times;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l)
+    out_times[l] = lanes->threads[l].is_running ? (delta_lane_times_t){0} : lanes->threads[l].times;
   delta_status_t failure = lanes->failure;
   lanes->failure = DELTA_OK;
   pthread_mutex_unlock(&lanes->mutex);
-  out_times[DELTA_LANE_COMPUTE] = (delta_lane_times_t){
-      .busy_seconds = end_seconds - lanes->start_seconds - lanes->compute_wait_seconds, .wait_seconds = lanes->compute_wait_seconds};
+  out_times[DELTA_LANE_COMPUTE] = (delta_lane_times_t){.busy_seconds = end_seconds - lanes->start_seconds - lanes->compute_wait_seconds,
+                                                       .wait_seconds = lanes->compute_wait_seconds};
   return failure;
 }
 

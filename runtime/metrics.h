@@ -20,7 +20,8 @@ typedef struct delta_metrics_step {
   double seconds;
   double samples_per_second;
   double stall_seconds; // the compute lane waiting for transfers
-  double offload_seconds, offload_stall_seconds, prefetch_seconds, prefetch_stall_seconds; // the copying lanes: busy, and waiting until they may copy
+  double offload_seconds, offload_stall_seconds, prefetch_seconds,
+      prefetch_stall_seconds; // the copying lanes: busy, and waiting until they may copy
   uint64_t arena_peak_bytes;
   uint64_t host_bytes;       // for swapped tensors
   const char *const *events; // Borrowed; what the dynamic layer did in this step

@@ -533,6 +533,7 @@ static delta_status_t refit(const delta_refit_options_t *options, delta_plan_mak
   DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
   if (below_none_bytes > options->budget_bytes && !delta_policy_keeps_budgets(maker->policy)) {
     maker->policy = DELTA_POLICY_DELTA_FIXED;
+    maker->plan->policy = delta_policy_info(maker->policy)->name;
     DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
   }
   maker->resident_minimum_bytes = below_none_bytes;

@@ -69,8 +69,7 @@ static delta_status_t reserve_arena(delta_session_t *session) {
   const uint64_t most_bytes =
       plan->totals.arena_bytes > plan->totals.unlimited_peak_bytes ? plan->totals.arena_bytes : plan->totals.unlimited_peak_bytes;
   if (!delta_size_mul(most_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
-    return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space",
-                             (unsigned long long)most_bytes);
+    return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space", (unsigned long long)most_bytes);
   }
   return session->device->driver->arena_reserve(session->device, reserve_bytes, &session->arena);
 }
@@ -79,6 +78,8 @@ static delta_status_t check_options(const delta_session_options_t *options) {
   if (options->struct_size != sizeof *options)
     return delta_status_make(INVALID_ARGUMENT, "session options: call delta_session_options_init first");
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
+  if (options->other_programs < 0)
+    return delta_status_make(INVALID_ARGUMENT, "session options: %d other programs", options->other_programs);
   if (options->copy_timeout_seconds >= 0) return DELTA_OK;
   return delta_status_make(INVALID_ARGUMENT, "session options: a copy timeout of %g seconds", options->copy_timeout_seconds);
 }

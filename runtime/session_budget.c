@@ -9,9 +9,16 @@
 
 static const double REPLAN_SECONDS = 2; // for policies that search
 
+enum { BUDGET_TEXT_BYTES = DELTA_SIZE_TEXT_BYTES + 8 };
+
+static const char *budget_text(uint64_t budget_bytes, char buffer[BUDGET_TEXT_BYTES]) {
+  return budget_bytes == UINT64_MAX ? "unlimited" : delta_size_text(budget_bytes, buffer);
+}
+
 // ---- Planning
 
-static delta_refit_options_t refit_options(const delta_session_t *session, const delta_program_parts_t *const *parts, uint64_t budget_bytes) {
+static delta_refit_options_t refit_options(const delta_session_t *session, const delta_program_parts_t *const *parts,
+                                           uint64_t budget_bytes) {
   return (delta_refit_options_t){.plan = session->options.plan,
                                  .parts = parts,
                                  .granule_bytes = session->device->granule_bytes,
@@ -149,13 +156,14 @@ static delta_status_t restore_homes(delta_session_t *session) {
 static void tell_change(delta_session_t *session, const delta_plan_totals_t *before, const delta_state_move_t *move, double adopt_seconds) {
   const delta_plan_t *plan = session->plan;
   const delta_schedule_t *schedule = plan->programs[0].schedule;
-  char from[DELTA_SIZE_TEXT_BYTES], to[DELTA_SIZE_TEXT_BYTES], moved[DELTA_SIZE_TEXT_BYTES];
-  delta_events_add(&session->events,
-                   "budget %s, was %s: planned again in %.2f s, taken over in %.3f s (%s of states moved); %u tensors swapped, %u nodes run again, "
-                   "predicted step %.4f s, was %.4f s",
-                   delta_size_text(session->budget_bytes, to), delta_size_text(before->budget_bytes, from), plan->totals.planning_seconds,
-                   adopt_seconds, delta_size_text(move->moved_bytes, moved), schedule->swapped_tensors, schedule->recomputed_nodes,
-                   plan->totals.step_seconds, before->step_seconds);
+  char from[BUDGET_TEXT_BYTES], to[BUDGET_TEXT_BYTES], moved[DELTA_SIZE_TEXT_BYTES];
+  delta_events_add(
+      &session->events,
+      "budget %s, was %s: planned again in %.2f s, taken over in %.3f s (%s of states moved); %u tensors swapped, %u nodes run again, "
+      "predicted step %.4f s, was %.4f s",
+      budget_text(session->budget_bytes, to), budget_text(before->budget_bytes, from), plan->totals.planning_seconds, adopt_seconds,
+      delta_size_text(move->moved_bytes, moved), schedule->swapped_tensors, schedule->recomputed_nodes, plan->totals.step_seconds,
+      before->step_seconds);
 }
 
 // Fails without a change, or, when *out_is_lost, after states have left their places.
@@ -187,9 +195,9 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
 
 // A budget that cannot be kept is refused, and the one before holds.
 static void refuse_budget(delta_session_t *session, delta_status_t why) {
-  char from[DELTA_SIZE_TEXT_BYTES], to[DELTA_SIZE_TEXT_BYTES];
-  delta_events_add(&session->events, "budget %s refused, %s still holds: %s", delta_size_text(session->wanted_budget_bytes, to),
-                   delta_size_text(session->budget_bytes, from), delta_status_message(why));
+  char from[BUDGET_TEXT_BYTES], to[BUDGET_TEXT_BYTES];
+  delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(session->wanted_budget_bytes, to),
+                   budget_text(session->budget_bytes, from), delta_status_message(why));
   delta_log(session->options.log, DELTA_LOG_WARNING, "%s", session->events.texts[session->events.count - 1]);
   session->wanted_budget_bytes = session->budget_bytes;
   delta_status_free(why);
@@ -226,9 +234,9 @@ static delta_status_t adopt_plan(delta_session_t *session, delta_plan_t *plan) {
 
 // The plan at hand does for the budget that was asked for.
 static delta_status_t keep_plan(delta_session_t *session) {
-  char from[DELTA_SIZE_TEXT_BYTES], to[DELTA_SIZE_TEXT_BYTES];
-  delta_events_add(&session->events, "budget %s, was %s: the plan stays", delta_size_text(session->wanted_budget_bytes, to),
-                   delta_size_text(session->budget_bytes, from));
+  char from[BUDGET_TEXT_BYTES], to[BUDGET_TEXT_BYTES];
+  delta_events_add(&session->events, "budget %s, was %s: the plan stays", budget_text(session->wanted_budget_bytes, to),
+                   budget_text(session->budget_bytes, from));
   session->budget_bytes = session->wanted_budget_bytes;
   if (session->committed_bytes <= session->budget_bytes) return DELTA_OK;
   drop_other_batches(session);

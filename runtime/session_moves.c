@@ -38,7 +38,8 @@ static delta_status_t copy_below(delta_tier_t *tier, uint64_t from_bytes, uint64
 }
 
 // A state between its place in a plan and the bytes at spare_bytes of the tier.
-static delta_status_t move_state(delta_session_t *session, const delta_plan_state_t *state, uint64_t spare_bytes, bool leaves, void *piece) {
+static delta_status_t move_state(delta_session_t *session, const delta_plan_state_t *state, uint64_t spare_bytes, bool leaves,
+                                 void *piece) {
   delta_tier_t *tier = session->tier;
   if (state->is_below) {
     return leaves ? copy_below(tier, state->home_offset_bytes, spare_bytes, state->size_bytes, piece)

@@ -20,19 +20,20 @@ typedef struct delta_live_program {
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
   delta_tally_t *tally;       // Borrowed from the session
+  uint64_t last_use;          // by the session's count of uses
 } delta_live_program_t;
 
 struct delta_session {
   delta_allocator_t allocator;
   delta_session_options_t options;
-  const delta_plan_t *plan; // Borrowed: the options' or own_plan.
-  delta_plan_t *own_plan;   // Owned; NULL while the options' plan is followed.
-  delta_model_t *model;     // Owned.
-  delta_device_t *device;   // Owned.
+  const delta_plan_t *plan;   // Borrowed: the options' or own_plan.
+  delta_plan_t *own_plan;     // Owned; NULL while the options' plan is followed.
+  delta_model_t *model;       // Owned.
+  delta_device_t *device;     // Owned.
   delta_profiler_t *profiler; // Owned; costs for plans that are made here; NULL: none
-  delta_arena_t *arena;     // Owned.
-  delta_tier_t *tier;       // Owned; NULL until a program swaps.
-  delta_lanes_t *lanes;     // Owned; NULL until a program swaps, and where copies run in line.
+  delta_arena_t *arena;       // Owned.
+  delta_tier_t *tier;         // Owned; NULL until a program swaps.
+  delta_lanes_t *lanes;       // Owned; NULL until a program swaps, and where copies run in line.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;
@@ -42,9 +43,10 @@ struct delta_session {
   delta_build_options_t build;
   delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
-  delta_events_t events; // the first reported_events have been reported
+  uint64_t use_count;                           // of programs
+  delta_events_t events;                        // the first reported_events have been reported
   size_t reported_events;
-  delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
+  delta_live_program_t *evaluated; // the program whose outputs can be read; NULL for none
 };
 
 // session.c: as delta_session_create, on a device that was opened by the caller and belongs to the session from now on, also when this fails.

@@ -4,6 +4,7 @@
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
+enum { DEFAULT_OTHER_PROGRAMS = 8 };
 static const double DEFAULT_PATIENCE_SECONDS = 60;
 
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
@@ -20,7 +21,8 @@ static delta_status_t check_graph(const delta_plan_program_t *planned, const del
   delta_graph_hash(program->parts.graph, hash);
   if (strcmp(hash, planned->graph_hash) == 0) return DELTA_OK;
   return delta_status_make(
-      MISMATCH, "the plan's program for %lld rows is of another graph: it was made by another version or edited; make a new plan with deltaplan",
+      MISMATCH,
+      "the plan's program for %lld rows is of another graph: it was made by another version or edited; make a new plan with deltaplan",
       (long long)planned->batch);
 }
 
@@ -151,8 +153,25 @@ static delta_status_t add_program(delta_session_t *session, delta_program_kind_t
   return DELTA_OK;
 }
 
+// Keeps as many programs of other batches as may be, the latest used.
+static void drop_oldest(delta_session_t *session) {
+  const size_t planned = session->plan->program_count;
+  const size_t most = session->options.other_programs > 0 ? (size_t)session->options.other_programs : DEFAULT_OTHER_PROGRAMS;
+  while (session->programs.count > planned + most) {
+    size_t oldest = planned;
+    for (size_t i = planned; i < session->programs.count; ++i) {
+      if (session->programs.items[i]->last_use < session->programs.items[oldest]->last_use) oldest = i;
+    }
+    delta_live_program_t *program = session->programs.items[oldest];
+    if (session->evaluated == program) session->evaluated = NULL;
+    session->programs.items[oldest] = session->programs.items[--session->programs.count];
+    delta_session_free_program(session, program);
+  }
+}
+
 // A batch size that the plan does not have.
-static delta_status_t make_other_batch(delta_session_t *session, delta_program_kind_t kind, int64_t rows, delta_live_program_t **out_program) {
+static delta_status_t make_other_batch(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
+                                       delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(add_program(session, kind, rows, NULL, &program));
   delta_status_t status = delta_plan_apply_homes(session->plan, program->parts.problem);
@@ -163,6 +182,8 @@ static delta_status_t make_other_batch(delta_session_t *session, delta_program_k
     delta_session_free_program(session, program);
     return status;
   }
+  program->last_use = ++session->use_count;
+  drop_oldest(session);
   *out_program = program;
   return DELTA_OK;
 }
@@ -172,6 +193,7 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
   for (size_t i = 0; i < session->programs.count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
     if (program->parts.kind == kind && (kind == DELTA_PROGRAM_APPLY || program->parts.batch == rows)) {
+      program->last_use = ++session->use_count;
       *out_program = program;
       return DELTA_OK;
     }

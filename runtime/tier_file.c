@@ -20,8 +20,8 @@ enum { BOUNCE_BYTES = 1 << 20 };
 typedef struct file_tier {
   delta_tier_t base;
   char folder[PATH_MAX];
-  int descriptor;                       // -1: none
-  void *bounce_memory;                  // Owned.
+  int descriptor;                      // -1: none
+  void *bounce_memory;                 // Owned.
   uint8_t *write_bounce, *read_bounce; // aligned parts of it
 } file_tier_t;
 
@@ -157,8 +157,7 @@ static delta_status_t file_read(delta_tier_t *base, uint64_t offset_bytes, void 
   return DELTA_OK;
 }
 
-static const delta_tier_driver_t file_driver = {
-    .destroy = file_destroy, .resize = file_resize, .write = file_write, .read = file_read};
+static const delta_tier_driver_t file_driver = {.destroy = file_destroy, .resize = file_resize, .write = file_write, .read = file_read};
 
 delta_status_t delta_tier_create_file(const char *folder, delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
   *out_tier = NULL;

@@ -37,7 +37,8 @@ typedef struct lane_case {
 } lane_case_t;
 
 // Opens a session of a planned model on a device with surprises.
-static void start(delta_test_training_t *training, const char *budget, delta_session_options_t *options, delta_test_surprises_t *surprises) {
+static void start(delta_test_training_t *training, const char *budget, delta_session_options_t *options,
+                  delta_test_surprises_t *surprises) {
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
   plan_options.budget = budget;
   plan_options.optimizer = "adamw";
@@ -72,9 +73,12 @@ static delta_test_values_t train(const lane_case_t *c, double *losses, delta_run
 
 ParameterizedTestParameters(lanes, results_are_the_same) {
   static lane_case_t cases[] = {
-      {"beside compute", "minimum", "", false, 0},     {"late", "minimum", "", false, 3e-3},
-      {"in line", "minimum", "", true, 0},             {"in memory", "minimum", "memory", false, 0},
-      {"in memory, late", "60%", "memory", false, 2e-3}, {"half", "60%", "", false, 3e-3},
+      {"beside compute", "minimum", "", false, 0},
+      {"late", "minimum", "", false, 3e-3},
+      {"in line", "minimum", "", true, 0},
+      {"in memory", "minimum", "memory", false, 0},
+      {"in memory, late", "60%", "memory", false, 2e-3},
+      {"half", "60%", "", false, 3e-3},
   };
   return cr_make_param_array(lane_case_t, cases, sizeof cases / sizeof *cases);
 }
@@ -124,7 +128,8 @@ Test(lanes, a_failed_read_names_its_step_and_tensor) {
     options.copies_in_line = in_line;
     start(&training, "minimum", &options, &surprises);
     surprises.read_that_fails = surprises.reads + 2;
-    delta_test_expect_status(run_batch(&training, &report), DELTA_STATUS_IO, "schedule step|copying tensor '|from the tier below|read number");
+    delta_test_expect_status(run_batch(&training, &report), DELTA_STATUS_IO,
+                             "schedule step|copying tensor '|from the tier below|read number");
     delta_test_expect_ok(run_batch(&training, &report), "the next step");
     delta_test_training_close(&training);
   }
@@ -187,6 +192,7 @@ Test(lanes, timeouts_are_not_negative) {
   options.plan = training.plan;
   options.model_path = training.model_path;
   options.copy_timeout_seconds = -1;
-  delta_test_expect_status(delta_session_create(&options, delta_allocator_system(), &training.session), DELTA_STATUS_INVALID_ARGUMENT, "timeout");
+  delta_test_expect_status(delta_session_create(&options, delta_allocator_system(), &training.session), DELTA_STATUS_INVALID_ARGUMENT,
+                           "timeout");
   delta_test_training_close(&training);
 }

@@ -32,12 +32,13 @@ typedef struct delta_session_options {
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
-  const char *tier;   // folder of the file for swapped tensors, or "memory": host memory of exact size; NULL: $TMPDIR, or /var/tmp without it
-  int copies_in_line; // copies run between operators and not beside them: for comparison
+  const char *tier; // folder of the file for swapped tensors, or "memory": host memory of exact size; NULL: $TMPDIR, or /var/tmp without it
+  int copies_in_line;          // copies run between operators and not beside them: for comparison
   double copy_timeout_seconds; // a copy that takes longer, and a second more for each MiB, is an error that names it; 0: 60 seconds
-  uint64_t seed;      // of dropout
-  int time_steps;     // keeps what each operator took, for delta_session_report_times
-  int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
+  uint64_t seed;               // of dropout
+  int other_programs;          // programs for other batches than planned that are kept, the latest used; 0: 8
+  int time_steps;              // keeps what each operator took, for delta_session_report_times
+  int verify_arena;            // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
@@ -62,7 +63,7 @@ typedef struct delta_feed {
 // What a run is fed with: every input that delta_session_input lists, the label too where the loss has one, also for EVALUATE. APPLY takes
 // none: its batch is NULL.
 typedef struct delta_batch {
-  int64_t rows; // samples; a count the plan does not have is planned on first use and kept
+  int64_t rows; // samples; a count the plan does not have is planned on first use and kept, as many as other_programs says
   const delta_feed_t *feeds;
   size_t feed_count;
   // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows`
@@ -78,11 +79,11 @@ typedef struct delta_run_report {
   double correct;       // EVALUATE with class labels; else -1
   double gradient_norm; // when clipping; else -1
   double seconds;
-  double stall_seconds;      // in which compute waited for copies
+  double stall_seconds;                                 // in which compute waited for copies
   double offload_seconds, prefetch_seconds;             // in which each lane copied
   double offload_stall_seconds, prefetch_stall_seconds; // in which it had copies left and waited until it might
-  uint64_t arena_peak_bytes; // committed bytes of the arena
-  uint64_t host_bytes;       // of the file for swapped tensors
+  uint64_t arena_peak_bytes;                            // committed bytes of the arena
+  uint64_t host_bytes;                                  // of the file for swapped tensors
   const char *const *events; // what was decided beside the plan since the last run, one line each; borrowed until the next run
   size_t event_count;
 } delta_run_report_t;
