@@ -17,9 +17,9 @@ typedef struct lane_thread {
   pthread_t thread;
   bool is_started;
   bool is_running; // a run; under the mutex
-  // Of the copy at hand, under the mutex: NULL while the lane waits.
-  const delta_lane_copy_t *copy;
-  double copy_start_seconds;
+  // The copy at hand, for whoever loses patience; NULL: the lane waits. Relaxed: an order that the plan forgot must not come about by looking at them.
+  _Atomic(const delta_lane_copy_t *) copy;
+  _Atomic double copy_start_seconds;
   delta_lane_times_t times;
 } lane_thread_t;
 
@@ -115,12 +115,9 @@ static uint32_t find_earliest(delta_lanes_t *lanes) {
   return earliest;
 }
 
-// Says under the mutex what a thread is at, for whoever loses patience.
 static void set_copy(lane_thread_t *thread, const delta_lane_copy_t *copy) {
-  pthread_mutex_lock(&thread->lanes->mutex);
-  thread->copy = copy;
-  thread->copy_start_seconds = delta_clock_seconds();
-  pthread_mutex_unlock(&thread->lanes->mutex);
+  atomic_store_explicit(&thread->copy_start_seconds, delta_clock_seconds(), memory_order_relaxed);
+  atomic_store_explicit(&thread->copy, copy, memory_order_relaxed);
 }
 
 // Waits until the copy may start; false: it never will.
@@ -185,31 +182,35 @@ static void *serve(void *self) {
 
 // ---- Patience
 
-// Under the mutex: whether the copy that a thread is at will not end.
-static bool is_lost(const lane_thread_t *thread) {
-  if (!thread->copy) return false;
-  const double allowed_seconds = thread->lanes->work->patience_seconds + (double)thread->copy->size_bytes / LEAST_BYTES_PER_SECOND;
-  return delta_clock_seconds() - thread->copy_start_seconds > allowed_seconds;
+// How long the copy that a thread is at takes already; 0: not too long yet.
+static double find_overdue(const lane_thread_t *thread, const delta_lane_copy_t **out_copy) {
+  const delta_lane_copy_t *copy = atomic_load_explicit(&thread->copy, memory_order_relaxed);
+  *out_copy = copy;
+  if (!copy) return 0;
+  const double taken_seconds = delta_clock_seconds() - atomic_load_explicit(&thread->copy_start_seconds, memory_order_relaxed);
+  const double allowed_seconds = thread->lanes->work->patience_seconds + (double)copy->size_bytes / LEAST_BYTES_PER_SECOND;
+  return taken_seconds > allowed_seconds ? taken_seconds : 0;
 }
 
 // Under the mutex: fails the run when a copy has taken too long.
 static void look_for_lost_copies(delta_lanes_t *lanes) {
   for (int l = 0; l < DELTA_LANE_COUNT && !lanes->failure; ++l) {
-    const lane_thread_t *thread = &lanes->threads[l];
-    if (!is_lost(thread)) continue;
+    const delta_lane_copy_t *copy;
+    const double taken_seconds = find_overdue(&lanes->threads[l], &copy);
+    if (taken_seconds == 0) continue;
     fail(lanes, delta_status_make(
                     IO,
                     "schedule step %u, copying tensor '%s' of %zu bytes %s the tier below: not ended after %.1f seconds; look at the "
                     "disk, or give another folder (--tier DIR)",
-                    thread->copy->step, thread->copy->tensor_name, thread->copy->size_bytes, direction_of(thread->lane),
-                    delta_clock_seconds() - thread->copy_start_seconds));
+                    copy->step, copy->tensor_name, copy->size_bytes, direction_of((delta_lane_t)l), taken_seconds));
   }
 }
 
 // Under the mutex: whether every thread that still runs is at a copy that will not end.
 static bool all_are_lost(const delta_lanes_t *lanes) {
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
-    if (lanes->threads[l].is_running && !is_lost(&lanes->threads[l])) return false;
+    const delta_lane_copy_t *copy;
+    if (lanes->threads[l].is_running && find_overdue(&lanes->threads[l], &copy) == 0) return false;
   }
   return true;
 }
@@ -304,7 +305,8 @@ static delta_status_t start_threads(delta_lanes_t *lanes) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int l = 0; l < DELTA_LANE_COUNT && error == 0; ++l) {
     lane_thread_t *thread = &lanes->threads[l];
-    *thread = (lane_thread_t){.lanes = lanes, .lane = (delta_lane_t)l};
+    thread->lanes = lanes;
+    thread->lane = (delta_lane_t)l;
     if (l == DELTA_LANE_COMPUTE) continue;
     error = pthread_create(&thread->thread, NULL, serve, thread);
     thread->is_started = error == 0;

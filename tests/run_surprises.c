@@ -203,7 +203,7 @@ int main(int argc, char **argv) {
     if (is_listed(only, models[m].name)) subjects[count++].model = models[m];
   }
   if (count == 0) {
-    printf("skip: no model in the folder\n0 passed, 0 failed, 1 skipped\n");
+    printf("skip surprises: no model in the folder\n0 passed, 0 failed, 1 skipped\n");
     return 77;
   }
   for (size_t s = 0; s < count; ++s) {
