@@ -45,3 +45,6 @@ add_test(NAME surprises COMMAND ${delta_surprise_command} --scripts 12)
 add_test(NAME surprises_long COMMAND ${delta_surprise_command} --scripts 200 CONFIGURATIONS long)
 set_tests_properties(surprises surprises_long PROPERTIES SKIP_RETURN_CODE 77)
 set_tests_properties(surprises_long PROPERTIES LABELS long TIMEOUT 3600)
+# Hours of what the ordinary tests do for seconds: ctest -L long (and ctest -LE long for all others).
+add_test(NAME long_kills COMMAND run_kills ${PROJECT_SOURCE_DIR}/examples/digits 1000)
+set_tests_properties(long_kills PROPERTIES LABELS long TIMEOUT 7200)

@@ -50,8 +50,8 @@ void *delta_executor_input(delta_executor_t *executor, uint32_t index);
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index);
 
 typedef struct delta_run_options {
-  // Stops before the next step once this output (a float scalar) has been computed and is not finite; DELTA_INDEX_NONE: none.
-  uint32_t finite_output;
+  // Stops before the next step once one of these outputs (float scalars) has been computed and is not finite; DELTA_INDEX_NONE: none.
+  uint32_t finite_outputs[2];
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
   // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
@@ -62,6 +62,7 @@ typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
   const char *node_name;                      // of that step
+  uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
   uint32_t updates_done;                      // states already changed when it stopped, counters aside
   uint32_t kept_tensors;                      // that could not be copied below
   delta_status_t why_kept;                    // Borrowed until the next run; of the first

@@ -121,28 +121,45 @@ static uint64_t most_host_bytes(const delta_plan_t *plan) {
   return most_bytes;
 }
 
-// The executors of a new plan, one a program, and what they need. Nothing of the session is changed but the homes in its problems.
-static delta_status_t make_executors(delta_session_t *session, const delta_plan_t *plan, delta_executor_t **executors) {
+// What a program needs to follow a new plan.
+typedef struct successor {
+  delta_executor_t *executor; // Owned until it is put in its place.
+  delta_step_times_t *times;  // likewise
+} successor_t;
+
+// One a program. Nothing of the session is changed but the homes in its problems.
+static delta_status_t make_successors(delta_session_t *session, const delta_plan_t *plan, successor_t *successors) {
   for (uint32_t i = 0; i < plan->program_count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
     const delta_schedule_t *schedule = plan->programs[i].schedule;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(plan, program->parts.problem));
     DELTA_RETURN_IF_ERROR(delta_schedule_verify(schedule, program->parts.problem, schedule->arena_bytes, session->allocator));
     DELTA_RETURN_IF_ERROR(delta_session_reserve_tier(session, most_host_bytes(plan)));
-    DELTA_RETURN_IF_ERROR(delta_session_create_executor(session, program, plan, schedule, &executors[i]));
+    DELTA_RETURN_IF_ERROR(delta_session_allocate_times(session, schedule, &successors[i].times));
+    DELTA_RETURN_IF_ERROR(delta_session_create_executor(session, program, plan, schedule, &successors[i].executor));
   }
   return DELTA_OK;
 }
 
-static void put_executors(delta_session_t *session, const delta_plan_t *plan, delta_executor_t **executors) {
+static void put_successors(delta_session_t *session, const delta_plan_t *plan, successor_t *successors) {
   for (uint32_t i = 0; i < plan->program_count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
-    delta_executor_take_kernels(executors[i]);
+    delta_executor_take_kernels(successors[i].executor);
     delta_executor_destroy(program->executor);
-    program->executor = executors[i];
+    delta_release(session->allocator, program->times);
+    program->executor = successors[i].executor;
+    program->times = successors[i].times;
     program->schedule = plan->programs[i].schedule;
-    executors[i] = NULL;
+    successors[i] = (successor_t){0};
   }
+}
+
+static void free_successors(delta_session_t *session, successor_t *successors, uint32_t count) {
+  for (uint32_t i = 0; successors && i < count; ++i) {
+    delta_executor_destroy(successors[i].executor);
+    delta_release(session->allocator, successors[i].times);
+  }
+  delta_release(session->allocator, successors);
 }
 
 // The new plan is not followed: problems say again where the states are.
@@ -167,7 +184,7 @@ static void tell_change(delta_session_t *session, const delta_plan_totals_t *bef
 }
 
 // Fails without a change, or, when *out_is_lost, after states have left their places.
-static delta_status_t try_plan(delta_session_t *session, const delta_plan_t *plan, delta_executor_t **executors, delta_state_move_t *move,
+static delta_status_t try_plan(delta_session_t *session, const delta_plan_t *plan, successor_t *successors, delta_state_move_t *move,
                                bool *out_is_lost) {
   const delta_device_driver_t *driver = session->device->driver;
   *out_is_lost = false;
@@ -175,15 +192,15 @@ static delta_status_t try_plan(delta_session_t *session, const delta_plan_t *pla
     DELTA_RETURN_IF_ERROR(driver->arena_commit(session->arena, plan->totals.arena_bytes));
     session->committed_bytes = plan->totals.arena_bytes;
   }
-  DELTA_RETURN_IF_ERROR(make_executors(session, plan, executors));
+  DELTA_RETURN_IF_ERROR(make_successors(session, plan, successors));
   DELTA_RETURN_IF_ERROR(delta_session_lift_states(session, plan, move));
   *out_is_lost = true;
   return delta_session_drop_states(session, move);
 }
 
 // From the plan at hand to a new one, which the session owns from now on.
-static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, delta_executor_t **executors) {
-  put_executors(session, plan, executors);
+static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, successor_t *successors) {
+  put_successors(session, plan, successors);
   delta_plan_free(session->own_plan);
   session->own_plan = plan;
   session->plan = plan;
@@ -208,27 +225,25 @@ static delta_status_t adopt_plan(delta_session_t *session, delta_plan_t *plan) {
   const double start_seconds = delta_clock_seconds();
   const delta_plan_totals_t before = session->plan->totals;
   delta_state_move_t move = {0};
-  delta_executor_t **executors = NULL;
+  successor_t *successors = NULL;
   bool is_lost = false;
+  const uint32_t count = plan->program_count;
   drop_other_batches(session);
-  delta_status_t status = DELTA_ALLOCATE(session->allocator, plan->program_count, &executors);
-  if (!status) status = try_plan(session, plan, executors, &move, &is_lost);
+  delta_status_t status = DELTA_ALLOCATE(session->allocator, plan->program_count, &successors);
+  if (!status) status = try_plan(session, plan, successors, &move, &is_lost);
   if (!status) {
-    status = follow_plan(session, plan, executors);
+    status = follow_plan(session, plan, successors);
     tell_change(session, &before, &move, delta_clock_seconds() - start_seconds);
+  } else if (is_lost) {
+    status = delta_status_annotate(status, "states are lost; go on from the last checkpoint");
   } else {
-    for (uint32_t i = 0; executors && i < plan->program_count; ++i) delta_executor_destroy(executors[i]);
-    delta_plan_free(plan);
-    if (is_lost) {
-      status = delta_status_annotate(status, "states are lost; go on from the last checkpoint");
-    } else {
-      refuse_budget(session, status);
-      status = restore_homes(session);
-      if (!status) status = shrink_arena(session);
-    }
+    refuse_budget(session, status);
+    status = restore_homes(session);
+    if (!status) status = shrink_arena(session);
   }
   delta_session_end_move(session, &move);
-  delta_release(session->allocator, executors);
+  free_successors(session, successors, count);
+  if (session->plan != plan) delta_plan_free(plan);
   return status;
 }
 

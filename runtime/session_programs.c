@@ -12,6 +12,7 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
   delta_release(session->allocator, program->inputs);
+  delta_release(session->allocator, program->times);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
 }
@@ -57,9 +58,12 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
   return DELTA_OK;
 }
 
-static void tally_step(void *self, const delta_step_event_t *event) {
+// A step has its own place among the times: steps of several lanes may end at once.
+static void on_step(void *self, const delta_step_event_t *event) {
   const delta_live_program_t *program = self;
-  delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
+  if (program->times)
+    program->times[event->step] = (delta_step_times_t){.start_seconds = event->start_seconds, .end_seconds = event->end_seconds};
+  if (program->tally) delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
 
 // What lies below the arena is made when a program first swaps.
@@ -73,6 +77,12 @@ delta_status_t delta_session_reserve_tier(delta_session_t *session, uint64_t siz
     DELTA_RETURN_IF_ERROR(delta_lanes_create(session->allocator, &session->lanes));
   }
   return delta_tier_reserve(session->tier, size_bytes);
+}
+
+// Room for the times of a schedule's steps, where they are wanted; else NULL.
+delta_status_t delta_session_allocate_times(delta_session_t *session, const delta_schedule_t *schedule, delta_step_times_t **out_times) {
+  *out_times = NULL;
+  return session->options.record_steps ? DELTA_ALLOCATE(session->allocator, schedule->step_count, out_times) : DELTA_OK;
 }
 
 delta_status_t delta_session_create_executor(delta_session_t *session, const delta_live_program_t *program, const delta_plan_t *plan,
@@ -92,7 +102,7 @@ delta_status_t delta_session_create_executor(delta_session_t *session, const del
       .patience_seconds = session->options.copy_timeout_seconds > 0 ? session->options.copy_timeout_seconds : DEFAULT_PATIENCE_SECONDS,
       .predecessor = program->executor,
       .poison = session->options.verify_arena != 0,
-      .on_step = session->options.time_steps ? tally_step : NULL,
+      .on_step = session->options.time_steps || session->options.record_steps ? on_step : NULL,
       .self = (void *)program,
   };
   return delta_executor_create(&options, session->allocator, out_executor);
@@ -105,6 +115,7 @@ static delta_status_t prepare_program(delta_session_t *session, delta_live_progr
   if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
   DELTA_RETURN_IF_ERROR(commit_for(session, schedule));
   DELTA_RETURN_IF_ERROR(delta_session_reserve_tier(session, schedule->host_bytes));
+  DELTA_RETURN_IF_ERROR(delta_session_allocate_times(session, schedule, &program->times));
   return delta_session_create_executor(session, program, session->plan, schedule, &program->executor);
 }
 
@@ -119,7 +130,7 @@ static const delta_plan_program_t *find_kind(const delta_plan_t *plan, delta_pro
 // Builds a program as it was planned, or for another batch. It has no schedule yet.
 static delta_status_t build_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
                                     delta_live_program_t *program) {
-  program->tally = &session->tally;
+  if (session->options.time_steps) program->tally = &session->tally;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
   const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
