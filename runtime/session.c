@@ -71,10 +71,11 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   const delta_plan_numerics_t *numerics = &options->plan->numerics;
   const delta_device_options_t device_options = {.threads = numerics->threads, .log = options->log};
   delta_device_t *device = NULL;
-  DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_device_open(numerics->device, &device_options, allocator, &device),
-                                              "the plan is for the device '%s', which this machine does not have (make one for this machine "
-                                              "with 'deltaplan %s -o PLAN')",
-                                              numerics->device, options->plan->model_file));
+  DELTA_RETURN_IF_ERROR(
+      delta_status_annotate(delta_device_open(numerics->device, &device_options, allocator, &device),
+                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
+                            "with 'deltaplan %s -o PLAN')",
+                            numerics->device, options->plan->model_file));
   return delta_session_create_on(options, device, allocator, out_session);
 }
 

@@ -1,7 +1,7 @@
 // Trains models while memory and disk do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics must
 // be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
 //
-//   run_surprises FOLDER [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
+//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +177,14 @@ static bool is_listed(const char *list, const char *name) {
   return !list;
 }
 
+// Those of the shared test material, for a run without a folder.
+static size_t list_shared_models(delta_test_model_t *models) {
+  const char *shared = getenv("DELTA_SHARED");
+  char folder[DELTA_TEST_MODEL_PATH_BYTES];
+  snprintf(folder, sizeof folder, "%s/models", shared ? shared : DELTA_DEFAULT_SHARED);
+  return delta_test_list_models(folder, models, 0, MOST_MODELS);
+}
+
 int main(int argc, char **argv) {
   static delta_test_model_t models[MOST_MODELS];
   static subject_t subjects[MOST_MODELS];
@@ -199,6 +207,7 @@ int main(int argc, char **argv) {
       model_count = delta_test_list_models(argv[k], models, model_count, MOST_MODELS);
     }
   }
+  if (model_count == 0) model_count = list_shared_models(models);
   for (size_t m = 0; m < model_count; ++m) {
     if (is_listed(only, models[m].name)) subjects[count++].model = models[m];
   }
