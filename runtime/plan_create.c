@@ -613,6 +613,8 @@ static delta_status_t begin_refit(const delta_refit_options_t *options, delta_pl
     *problem = *maker->parts[i].problem;
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, problem->tensor_count, &problem->tensors));
     memcpy(problem->tensors, maker->parts[i].problem->tensors, problem->tensor_count * sizeof *problem->tensors);
+    if (options->offload_bytes_per_second > 0) problem->offload_bytes_per_second = options->offload_bytes_per_second;
+    if (options->prefetch_bytes_per_second > 0) problem->prefetch_bytes_per_second = options->prefetch_bytes_per_second;
     maker->parts[i].problem = problem;
     ++maker->part_count;
   }

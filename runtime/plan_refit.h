@@ -9,7 +9,8 @@ typedef struct delta_refit_options {
   const delta_program_parts_t *const *parts; // of the plan's programs, in order. Read only: another thread may run them meanwhile.
   size_t granule_bytes;
   uint64_t budget_bytes;
-  double time_limit_seconds; // of policies that search
+  double offload_bytes_per_second, prefetch_bytes_per_second; // 0: as the parts' problems have them
+  double time_limit_seconds;                                  // of policies that search
 } delta_refit_options_t;
 
 // A plan whose states lie where the budget allows. It borrows the strings of the given one, which outlives it. A policy that releases nothing gives way to the default one

@@ -23,6 +23,8 @@ static delta_refit_options_t refit_options(const delta_session_t *session, const
                                  .parts = parts,
                                  .granule_bytes = session->device->granule_bytes,
                                  .budget_bytes = budget_bytes,
+                                 .offload_bytes_per_second = session->watch.offload_speed,
+                                 .prefetch_bytes_per_second = session->watch.prefetch_speed,
                                  .time_limit_seconds = REPLAN_SECONDS};
 }
 
@@ -55,6 +57,7 @@ static delta_status_t start_planning(delta_session_t *session) {
   DELTA_RETURN_IF_ERROR(list_parts(session, &parts));
   const delta_refit_options_t options = refit_options(session, parts, session->wanted_budget_bytes);
   session->replan_budget_bytes = session->wanted_budget_bytes;
+  session->watch.wants_plan = false;
   delta_status_t status = delta_replan_start(&options, &session->replan);
   delta_release(session->allocator, parts);
   return status;
@@ -77,9 +80,9 @@ static bool releases_anything(const delta_plan_t *plan) {
   return false;
 }
 
-// Whether the plan at hand is not the one for this budget: too large for it, or slower than it must be.
+// Whether the plan at hand is not the one for this budget: too large for it, slower than it must be, or made for copies of other speeds.
 static bool needs_plan(const delta_session_t *session, uint64_t budget_bytes) {
-  if (session->plan->totals.arena_bytes > budget_bytes) return true;
+  if (session->plan->totals.arena_bytes > budget_bytes || session->watch.wants_plan) return true;
   return budget_bytes > session->budget_bytes && releases_anything(session->plan);
 }
 
@@ -206,6 +209,7 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
   session->plan = plan;
   session->state_bytes = plan->totals.state_bytes;
   session->budget_bytes = plan->totals.budget_bytes;
+  delta_session_restart_watch(session);
   if (session->tier) DELTA_RETURN_IF_ERROR(delta_tier_trim(session->tier, most_host_bytes(plan)));
   return shrink_arena(session);
 }
@@ -274,10 +278,9 @@ static delta_status_t end_planning(delta_session_t *session) {
 }
 
 delta_status_t delta_session_adapt(delta_session_t *session) {
-  while (session->wanted_budget_bytes != session->budget_bytes || session->replan) {
-    if (!needs_plan(session, session->wanted_budget_bytes)) {
-      delta_session_stop_planning(session);
-      return session->wanted_budget_bytes == session->budget_bytes ? DELTA_OK : keep_plan(session);
+  while (session->wanted_budget_bytes != session->budget_bytes || session->replan || session->watch.wants_plan) {
+    if (!session->replan && !needs_plan(session, session->wanted_budget_bytes)) {
+      return keep_plan(session);
     }
     if (!session->replan) DELTA_RETURN_IF_ERROR(start_planning(session));
     // More memory can wait for its plan, less cannot.

@@ -25,6 +25,16 @@ typedef struct delta_live_program {
   uint64_t last_use;          // by the session's count of uses
 } delta_live_program_t;
 
+// What the lanes do, over a window of runs of the first program.
+typedef struct delta_watch {
+  uint32_t runs;
+  double offload_bytes, prefetch_bytes;
+  double offload_seconds, prefetch_seconds; // in which they were copied
+  double wait_seconds, busy_seconds;        // of compute
+  double offload_speed, prefetch_speed;     // bytes a second, to plan with from now on; 0: as the plan had it
+  bool wants_plan;                          // with these
+} delta_watch_t;
+
 struct delta_session {
   delta_allocator_t allocator;
   delta_session_options_t options;
@@ -45,8 +55,9 @@ struct delta_session {
   delta_build_options_t build;
   delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
-  uint64_t use_count;                           // of programs
-  delta_events_t events;                        // the first reported_events have been reported
+  delta_watch_t watch;
+  uint64_t use_count;    // of programs
+  delta_events_t events; // the first reported_events have been reported
   size_t reported_events;
   delta_live_program_t *evaluated; // the program whose outputs can be read; NULL for none
 };
@@ -76,6 +87,11 @@ DELTA_MUST_USE delta_status_t delta_session_plan_again(delta_session_t *session)
 // follows what was asked for between two steps. An error leaves the session without states: it cannot go on.
 DELTA_MUST_USE delta_status_t delta_session_adapt(delta_session_t *session);
 void delta_session_stop_planning(delta_session_t *session);
+
+// session_watch.c: looks at what a run took, and asks for a plan where copies are not what was planned with;
+void delta_session_watch(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result);
+// begins a window anew.
+void delta_session_restart_watch(delta_session_t *session);
 
 // session_moves.c: states on their way from one plan's places to another's.
 typedef struct delta_state_move {

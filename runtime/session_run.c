@@ -189,6 +189,7 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   }
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
+  delta_session_watch(session, program, &result);
   session->reported_events = session->events.count;
   if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;

@@ -196,3 +196,29 @@ Test(lanes, timeouts_are_not_negative) {
                            "timeout");
   delta_test_training_close(&training);
 }
+
+// Copies that are much slower than the plan has them, and waited for, bring a plan that knows.
+Test(lanes, slow_copies_bring_another_plan) {
+  static const char *const stages[] = {"slower than planned", "planned again"};
+  delta_test_training_t training, quiet;
+  delta_test_surprises_t surprises = DELTA_TEST_NO_SURPRISE, none = DELTA_TEST_NO_SURPRISE;
+  delta_session_options_t options, quiet_options;
+  delta_session_options_init(&options);
+  delta_session_options_init(&quiet_options);
+  double wanted[40], found[40];
+  int steps = 0, stage = 0;
+  start(&training, "60%", &options, &surprises);
+  surprises.copy_delay_seconds = 0.03;
+  for (; stage < 2 && steps < 40; ++steps) {
+    const delta_run_report_t report = delta_test_run(training.session, DELTA_RUN_TRAIN, 100 * steps, BATCH, 0.05);
+    found[steps] = report.loss;
+    for (size_t e = 0; e < report.event_count; ++e) stage += stage < 2 && strstr(report.events[e], stages[stage]) != NULL;
+  }
+  cr_expect_eq(stage, 2, "stage %d after %d steps", stage, steps);
+  cr_expect_gt(steps, 3, "a few runs are looked at");
+  delta_test_training_close(&training);
+  start(&quiet, "unlimited", &quiet_options, &none);
+  for (int step = 0; step < steps; ++step) wanted[step] = delta_test_run(quiet.session, DELTA_RUN_TRAIN, 100 * step, BATCH, 0.05).loss;
+  cr_expect_eq(memcmp(wanted, found, (size_t)steps * sizeof *wanted), 0);
+  delta_test_training_close(&quiet);
+}
