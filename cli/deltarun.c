@@ -37,7 +37,6 @@ static const char *const schedule_choices[] = {DELTA_RATE_SCHEDULES(CHOICE_NAME)
 #undef CHOICE_NAME
 static const char *const export_choices[] = {"inference", "training", NULL};
 static const char *const copies_choices[] = {"beside", "between", NULL};
-static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
 #define LATER(section, name, kind, argument, member, help) \
@@ -132,7 +131,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_SIZE_TEXT,
      .argument = "SIZE",
      .offset = AT(budget),
-     .choices = budget_choices,
+     .choices = delta_budget_choices,
      .help =
          "Replaces the plan's budget. Where the plan needs more, a new one is made when the training starts, which computes the same; exit "
          "status 3 when none fits."},
