@@ -30,6 +30,7 @@ static delta_status_t check_device(const delta_session_t *session) {
 // Costs that were measured on this machine serve plans of other batches and budgets; without a cache they are estimated.
 static void open_profile(delta_session_t *session) {
   const delta_profiler_options_t options = {.device = session->device, .only_read = true};
+  if (session->options.estimate_costs) return;
   delta_status_free(delta_profiler_create(&options, session->allocator, &session->profiler));
 }
 

@@ -122,6 +122,7 @@ static delta_status_t plan_and_train(const subject_t *subject, const char *polic
   session_options.plan = plan;
   session_options.model_path = subject->model.path;
   session_options.seed = 1;
+  session_options.estimate_costs = 1;
   if (!status) status = delta_test_surprise_device_open(subject->run.threads, &script->surprises, &device);
   if (!status) status = delta_session_create_on(&session_options, device, delta_allocator_system(), &session);
   if (!status) status = train(subject, session, summary->batch, script, outcome);

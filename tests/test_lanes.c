@@ -48,6 +48,7 @@ static void start(delta_test_training_t *training, const char *budget, delta_ses
   options->plan = training->plan;
   options->model_path = training->model_path;
   options->verify_arena = 1;
+  options->estimate_costs = 1;
   delta_test_expect_ok(delta_test_surprise_device_open(1, surprises, &device), "device");
   delta_test_expect_ok(delta_session_create_on(options, device, delta_allocator_system(), &training->session), "session");
   delta_test_reset_states(training->session);

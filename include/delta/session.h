@@ -37,6 +37,7 @@ typedef struct delta_session_options {
   double copy_timeout_seconds; // a copy that takes longer, and a second more for each MiB, is an error that names it; 0: 60 seconds
   uint64_t seed;               // of dropout
   int other_programs;          // programs for other batches than planned that are kept, the latest used; 0: 8
+  int estimate_costs;          // plans that are made here count with estimates, not with what the cache has of measured kernels and copies
   int time_steps;              // keeps what each operator took, for delta_session_report_times
   int record_steps;            // keeps when each step of a program's last run ran, for delta_session_write_trace
   int verify_arena;            // guard pages around the arena and dead bytes poisoned: slow, for tests
