@@ -224,32 +224,35 @@ static bool any_is_running(const delta_lanes_t *lanes) {
 
 // ---- Runs
 
-delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work) {
-  delta_status_t status = DELTA_OK;
+delta_status_t delta_lanes_check(delta_lanes_t *lanes) {
+  if (!lanes) return DELTA_OK;
   pthread_mutex_lock(&lanes->mutex);
-  if (any_is_running(lanes)) {
-    status = delta_status_make(IO, "a copy of an earlier step has not ended: close the session, and look at the disk");
-  } else {
-    delta_status_free(lanes->failure);
-    lanes->failure = DELTA_OK;
-    lanes->work = work;
-    atomic_store(&lanes->has_failed, false);
-    atomic_store(&lanes->limit, UINT32_MAX);
-    for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
-      lane_thread_t *thread = &lanes->threads[l];
-      atomic_store(&lanes->ended[l], 0);
-      thread->times = (delta_lane_times_t){0};
-      thread->is_running = thread->is_started;
-      for (uint32_t i = 0; i < work->copies[l].count; ++i)
-        work->copies[l].items[i].start_seconds = work->copies[l].items[i].end_seconds = 0;
-    }
-    lanes->start_seconds = delta_clock_seconds();
-    lanes->compute_wait_seconds = 0;
-    ++lanes->run;
-    pthread_cond_broadcast(&lanes->changed);
-  }
+  const bool is_stuck = any_is_running(lanes);
   pthread_mutex_unlock(&lanes->mutex);
-  return status;
+  return is_stuck ? delta_status_make(IO, "a copy of an earlier step has not ended: close the session, and look at the disk") : DELTA_OK;
+}
+
+delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work) {
+  DELTA_RETURN_IF_ERROR(delta_lanes_check(lanes));
+  pthread_mutex_lock(&lanes->mutex);
+  delta_status_free(lanes->failure);
+  lanes->failure = DELTA_OK;
+  lanes->work = work;
+  atomic_store(&lanes->has_failed, false);
+  atomic_store(&lanes->limit, UINT32_MAX);
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    lane_thread_t *thread = &lanes->threads[l];
+    atomic_store(&lanes->ended[l], 0);
+    thread->times = (delta_lane_times_t){0};
+    thread->is_running = thread->is_started;
+    for (uint32_t i = 0; i < work->copies[l].count; ++i) work->copies[l].items[i].start_seconds = work->copies[l].items[i].end_seconds = 0;
+  }
+  lanes->start_seconds = delta_clock_seconds();
+  lanes->compute_wait_seconds = 0;
+  ++lanes->run;
+  pthread_cond_broadcast(&lanes->changed);
+  pthread_mutex_unlock(&lanes->mutex);
+  return DELTA_OK;
 }
 
 bool delta_lanes_wait(delta_lanes_t *lanes, uint32_t step) {

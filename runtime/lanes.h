@@ -46,7 +46,9 @@ DELTA_MUST_USE delta_status_t delta_lanes_create(delta_allocator_t allocator, de
 // Ends the threads. False when a copy has not come back: then the lanes, and whatever that copy reads or writes, must stay as they are. NULL is fine.
 bool delta_lanes_destroy(delta_lanes_t *lanes);
 
-// Begins a run. IO when a copy of an earlier one has not ended.
+// IO when a copy of an earlier run has not ended: what it reads or writes, and the work, must stay. OK for NULL.
+DELTA_MUST_USE delta_status_t delta_lanes_check(delta_lanes_t *lanes);
+// Begins a run. IO as above.
 DELTA_MUST_USE delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work);
 // Waits, as the compute lane, for the steps that `step` of the schedule waits for. False: a copy has failed or will not end; end the run.
 bool delta_lanes_wait(delta_lanes_t *lanes, uint32_t step);

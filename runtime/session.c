@@ -124,11 +124,11 @@ uint64_t delta_session_budget(const delta_session_t *session) { return session->
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
   delta_session_stop_planning(session);
+  // A copy that never came back still has its bytes and its place in a program: they stay.
+  if (!delta_lanes_destroy(session->lanes)) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
   delta_tally_deinit(&session->tally);
-  // A copy that never came back still has its bytes: they stay.
-  if (!delta_lanes_destroy(session->lanes)) return;
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
   delta_profiler_destroy(session->profiler);

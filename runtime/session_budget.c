@@ -278,6 +278,7 @@ static delta_status_t end_planning(delta_session_t *session) {
 }
 
 delta_status_t delta_session_adapt(delta_session_t *session) {
+  DELTA_RETURN_IF_ERROR(delta_lanes_check(session->lanes));
   while (session->wanted_budget_bytes != session->budget_bytes || session->replan || session->watch.wants_plan) {
     if (!session->replan && !needs_plan(session, session->wanted_budget_bytes)) {
       return keep_plan(session);
