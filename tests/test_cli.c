@@ -239,7 +239,6 @@ Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
       "deltaplan model.onnx --device cuda:1",
       "deltaplan model.onnx --split on",
-      "deltarun a.plan --budget-file b",
       "deltarun a.plan --verify",
   };
   delta_workplace_t w;
