@@ -22,7 +22,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
+  const char *split, *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
       *dump_problem;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
@@ -98,7 +98,13 @@ static const delta_option_t option_rows[] = {
          "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same "
          "search with one "
          "of the two."},
-    LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
+    {.section = "MEMORY",
+     .name = "--split",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "off|N",
+     .offset = AT(split),
+     .help = "Runs the step in N parts along the batch, one after the other where nothing couples them (batch statistics do): less memory, more and "
+             "smaller kernels. Sums over the batch round differently, so results depend on it."},
     {.section = "MEMORY",
      .name = "--levers",
      .kind = DELTA_OPTION_TEXT,
@@ -388,6 +394,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.device = settings->device;
   if (settings->policy) options.policy = settings->policy;
   options.levers = settings->levers;
+  options.split = settings->split;
   options.budget = settings->budget;
   options.host_budget = settings->host_budget;
   options.batch = settings->batch;

@@ -383,6 +383,9 @@ static delta_status_t check_options(const build_t *build) {
   if (!(options->clip_gradient_norm >= 0.0)) {
     return delta_status_make(INVALID_ARGUMENT, "--clip-grad-norm is %g; 0 (off) or more is wanted", options->clip_gradient_norm);
   }
+  if (options->parts > DELTA_PARTS_MAX) {
+    return delta_status_make(INVALID_ARGUMENT, "--split is %u; at most %d parts are wanted", options->parts, DELTA_PARTS_MAX);
+  }
   if (build->kind != DELTA_PROGRAM_EVALUATE && options->optimizer.kind == DELTA_OPTIMIZER_NONE) {
     return delta_status_make(INVALID_ARGUMENT, "a program that trains needs an optimizer: give --optimizer NAME");
   }
@@ -405,7 +408,7 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   *out_graph = NULL;
   *out_facts = (delta_build_facts_t){0};
   delta_build_options_t own = *options;
-  if (options->eager) own.import.levers = 0;
+  if (options->eager) own.import.levers = own.parts = 0;
   build_t build = {.model = model, .options = &own, .kind = kind, .allocator = allocator, .facts = out_facts};
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);

@@ -214,6 +214,18 @@ static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_p
   return DELTA_OK;
 }
 
+static delta_status_t apply_split(const char *text, delta_plan_t *plan) {
+  plan->build.parts = 1;
+  if (!text || strcmp(text, "off") == 0) return DELTA_OK;
+  if (plan->build.eager) return delta_status_make(INVALID_ARGUMENT, "--split does not apply to --policy eager, which splits nothing");
+  char *end = NULL;
+  const long parts = strtol(text, &end, 10);
+  if (text[0] < '0' || text[0] > '9' || *end || parts < 1 || parts > DELTA_PARTS_MAX)
+    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, or a number of parts from 1 to %d", text, DELTA_PARTS_MAX);
+  plan->build.parts = (uint32_t)parts;
+  return DELTA_OK;
+}
+
 delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, delta_plan_t *plan, delta_policy_t *out_policy) {
   if (!options->model_path) return delta_status_make(INVALID_ARGUMENT, "no model file given");
   const char *slash = strrchr(options->model_path, '/');
@@ -223,6 +235,7 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   plan->model_file = model_file;
   DELTA_RETURN_IF_ERROR(apply_policy(options->policy, plan, out_policy));
   DELTA_RETURN_IF_ERROR(apply_levers(options->levers, plan));
+  DELTA_RETURN_IF_ERROR(apply_split(options->split, plan));
   DELTA_RETURN_IF_ERROR(apply_import(options, plan));
   DELTA_RETURN_IF_ERROR(apply_loss(options->loss, plan));
   DELTA_RETURN_IF_ERROR(apply_optimizer(options, plan));

@@ -31,6 +31,7 @@ typedef struct delta_plan_options {
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
+  const char *split;         // "off", or the number of parts along the batch in which a step runs, "2" to "16"; NULL: off
   const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;
