@@ -408,7 +408,7 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   *out_graph = NULL;
   *out_facts = (delta_build_facts_t){0};
   delta_build_options_t own = *options;
-  if (options->eager) own.import.levers = own.parts = 0;
+  if (options->eager) own.import.levers = 0;
   build_t build = {.model = model, .options = &own, .kind = kind, .allocator = allocator, .facts = out_facts};
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);

@@ -38,7 +38,7 @@ static delta_status_t split_batch(const delta_build_options_t *build, delta_allo
                                          .batch = delta_graph_rows(parts->graph),
                                          .region_bytes = build->region_bytes,
                                          .accumulates = delta_lever_is_on(build->import.levers, DELTA_LEVER_ACCUMULATE)};
-  if (delta_parts_count(&options) < 2 || parts->kind == DELTA_PROGRAM_APPLY) return DELTA_OK;
+  if (build->eager || delta_parts_count(&options) < 2 || parts->kind == DELTA_PROGRAM_APPLY) return DELTA_OK;
   delta_graph_t *split = NULL;
   DELTA_RETURN_IF_ERROR(delta_graph_in_parts(parts->graph, &options, allocator, &split));
   delta_graph_free(parts->graph);

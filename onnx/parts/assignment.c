@@ -91,6 +91,31 @@ static bool is_join(const delta_part_assignment_t *a, const delta_node_t *node, 
   return true;
 }
 
+// Whether parts of a whole tensor would have to be cut out with nothing won: all that is split anyway can be had whole.
+static bool only_cuts(const delta_part_assignment_t *a, const delta_node_t *node, const delta_part_node_t *made) {
+  bool cuts = false;
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    if (made->inputs[k] < 0 || tensor_of(a, node->inputs[k])->is_given) continue;
+    if (tensor_of(a, node->inputs[k])->axis == made->inputs[k]) return false;
+    cuts = true;
+  }
+  return cuts;
+}
+
+// Whether the program needs the result whole, and it is larger than what it is made from: parts would be there twice when they are put together.
+static bool grows_to_output(const delta_part_assignment_t *a, const delta_node_t *node) {
+  size_t read_bytes = 0, made_bytes = 0;
+  for (uint32_t k = 0; k < node->output_count; ++k) {
+    if (!delta_tensor_is_none(node->outputs[k]) && a->is_output[delta_graph_tensor(a->graph, node->outputs[k])->storage.index])
+      made_bytes += delta_tensor_bytes(delta_node_output(a->graph, node, k));
+  }
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    const delta_tensor_t *input = delta_node_input(a->graph, node, k);
+    if (input && input->role != DELTA_ROLE_STATE) read_bytes += delta_tensor_bytes(input);
+  }
+  return made_bytes > read_bytes;
+}
+
 static delta_status_t is_each(delta_part_assignment_t *a, const delta_node_t *node, delta_part_node_t *made, bool *out_is) {
   *out_is = false;
   if (!any_input_split(a, node) || !in_region(a, node)) return DELTA_OK;
@@ -107,7 +132,7 @@ static delta_status_t is_each(delta_part_assignment_t *a, const delta_node_t *no
     sums |= made->outputs[k] == DELTA_PART_SUM;
   }
   // A sum of what is given (the number of labels) makes nobody wait.
-  *out_is = fits && !(sums && all_inputs_given(a, node));
+  *out_is = fits && !(sums && all_inputs_given(a, node)) && !only_cuts(a, node, made) && !grows_to_output(a, node);
   return DELTA_OK;
 }
 
@@ -266,6 +291,9 @@ static delta_status_t let_wait(delta_part_assignment_t *a) {
 static delta_status_t assign(delta_part_assignment_t *a) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&a->region, a->graph->nodes.count, &a->nodes));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&a->region, a->graph->tensors.count, &a->tensors));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&a->region, a->graph->tensors.count, &a->is_output));
+  for (size_t i = 0; i < a->graph->outputs.count; ++i)
+    a->is_output[delta_graph_tensor(a->graph, a->graph->outputs.items[i].tensor)->storage.index] = true;
   place_sources(a);
   for (uint32_t n = 0; n < a->graph->nodes.count; ++n) DELTA_RETURN_IF_ERROR(find_form(a, n));
   find_times(a);

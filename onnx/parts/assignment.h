@@ -38,6 +38,7 @@ typedef struct delta_part_assignment {
   delta_region_t region; // Owns the lists.
   delta_part_node_t *nodes;
   delta_part_tensor_t *tensors;
+  bool *is_output; // by storage: the program needs it at its end
 } delta_part_assignment_t;
 
 DELTA_MUST_USE delta_status_t delta_part_assignment_init(delta_graph_t *graph, const delta_parts_options_t *options, delta_allocator_t allocator,
