@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -69,7 +70,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "FILE.json",
      .offset = AT(save_profile),
-     .help = "Writes the device's measured costs to a file, for --profile."},
+     .help = "Writes the device's measured costs to a file, for --profile, and for --device on other machines."},
     {.section = "MEMORY",
      .name = "--budget",
      .kind = DELTA_OPTION_SIZE_TEXT,
@@ -134,9 +135,11 @@ static const delta_option_t option_rows[] = {
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
-     .argument = "cpu",
+     .argument = "cpu|PROFILE.json",
      .offset = AT(device),
-     .help = "The device to plan for; this version has the CPU alone."},
+     .help = "The device to plan for: the CPU, or one that need not be there, by its profile: one of those that are installed with Delta "
+             "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
+             "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
      .name = "--profile",
      .kind = DELTA_OPTION_TEXT,
@@ -338,9 +341,8 @@ static const delta_program_t program = {
 static delta_status_t parse_dims(const delta_option_list_t *list, delta_dim_t *dims, char *names) {
   for (size_t i = 0; i < list->count; ++i) {
     const char *text = list->items[i].text, *equals = strchr(text, '=');
-    char *end = NULL;
-    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
-    if (!equals || equals == text || end == equals + 1 || *end || size < 0)
+    int64_t size = 0;
+    if (!equals || equals == text || !delta_number_parse_digits(equals + 1, &size) || size < 0)
       return delta_status_make(INVALID_ARGUMENT, "--dim %s: give NAME=N", text);
     memcpy(names, text, (size_t)(equals - text));
     names[equals - text] = '\0';
@@ -541,9 +543,10 @@ cleanup:
 static delta_status_t check_version(const delta_plan_settings_t *settings) {
   const char *device = settings->device;
   if (strcmp(device, "cpu") == 0) return DELTA_OK;
-  if (strncmp(device, "cuda", 4) == 0 || delta_text_ends_with(device, ".json"))
-    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu", device);
-  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
+  if (delta_text_ends_with(device, ".json")) return DELTA_OK;
+  if (strncmp(device, "cuda", 4) == 0)
+    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu or PROFILE.json", device);
+  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
 }
 
 static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {

@@ -5,7 +5,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/struct_size.h"
+#include "onnx/weights.h"
 #include "plans/problem_json.h"
+#include "runtime/absent.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
@@ -32,10 +35,28 @@ typedef struct delta_plan_maker {
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
+// A device that is known by its profile alone measures nothing.
+static delta_status_t check_absent(const delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  if (options->profile && strcmp(options->profile, "measure") != 0)
+    return delta_status_make(INVALID_ARGUMENT, "--profile %s: --device %s is a profile already: leave --profile out", options->profile,
+                             options->device);
+  if (options->save_profile)
+    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --device %s nothing is measured", options->save_profile,
+                             options->device);
+  delta_log(
+      options->log, DELTA_LOG_NOTE,
+      "device '%s' is not measured here: %zu kernels have costs in '%s', the others are estimated by its roofline; memory for a plan: "
+      "memory_bytes less reserve_bytes, unless --budget says otherwise",
+      maker->device->name, maker->device->profile->entries.count, options->device);
+  return DELTA_OK;
+}
+
 // What the choice of layouts, and later of a schedule, goes by.
 static delta_status_t open_profile(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
+  if (maker->device->profile) return check_absent(maker);
   if (options->profile && strcmp(options->profile, "estimate") == 0) {
     if (!options->save_profile) return DELTA_OK;
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
@@ -84,10 +105,14 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
+  DELTA_RETURN_IF_ERROR(delta_weights_check(maker->model, maker->plan->init_random, options->log));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
-  DELTA_RETURN_IF_ERROR(delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
+  const char *device = options->device ? options->device : "cpu";
+  DELTA_RETURN_IF_ERROR(delta_text_ends_with(device, ".json")
+                            ? delta_absent_device_open(device, &device_options, maker->allocator, &maker->device)
+                            : delta_device_open(device, &device_options, maker->allocator, &maker->device));
   return open_profile(maker);
 }
 
@@ -399,16 +424,29 @@ static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
+// Whether the kernels of nodes are not known: no device can then run the plan.
+static bool is_estimated(const delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
+    const delta_selection_t *selection = maker->parts[i].selection;
+    for (uint32_t node = 0; node < selection->node_count; ++node) {
+      if (selection->names[node] == delta_absent_kernel) return true;
+    }
+  }
+  return false;
+}
+
 // Names everything the bits of a run depend on.
 static delta_status_t name_numerics(delta_plan_maker_t *maker) {
   delta_plan_numerics_t *numerics = &maker->plan->numerics;
   const delta_device_t *device = maker->device;
-  char *instruction_set = NULL, *libraries = NULL;
+  char *instruction_set = NULL, *libraries = NULL, *device_name = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_region_format(&maker->plan->region, &device_name, "%s%s", device->name, is_estimated(maker) ? " (estimated)" : ""));
   DELTA_RETURN_IF_ERROR(
       delta_region_copy_string(&maker->plan->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
   *numerics = (delta_plan_numerics_t){
-      .device = device->driver->name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
+      .device = device_name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
   const delta_program_parts_t *parts[DELTA_MOST_PROGRAMS];
   for (uint32_t i = 0; i < maker->part_count; ++i) parts[i] = &maker->parts[i];
   delta_program_numerics_id(parts, maker->part_count, device, numerics->id);
@@ -432,15 +470,6 @@ static delta_status_t keep_inputs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-// Versions of the structs: whoever was compiled with other headers is told so.
-static delta_status_t check_sizes(const delta_plan_options_t *options, const delta_plan_summary_t *summary) {
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
-  if (summary && summary->struct_size != sizeof *summary)
-    return delta_status_make(INVALID_ARGUMENT, "plan summary: set struct_size to sizeof(delta_plan_summary_t)");
-  return DELTA_OK;
-}
-
 static void deinit_maker(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
     delta_planner_destroy(maker->planners[i]);
@@ -455,7 +484,10 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
-  DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
+  DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
+  if (out_summary)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;
@@ -477,6 +509,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
     out_summary->batch = maker.parts[0].batch; // also when no program has been planned
+    if (status) out_summary->device = NULL;    // its name goes with the plan
   }
   if (status) goto cleanup;
   DELTA_GOTO_IF_ERROR(status, keep_inputs(&maker), cleanup);

@@ -2,6 +2,7 @@
 // does not have is planned when it first comes, in the same arena and state area, and kept.
 #include <string.h>
 
+#include "base/struct_size.h"
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
@@ -38,7 +39,11 @@ cleanup:
 static delta_status_t open_device(delta_session_t *session) {
   const delta_plan_numerics_t *numerics = &session->plan->numerics;
   const delta_device_options_t options = {.threads = numerics->threads, .log = session->options.log};
-  DELTA_RETURN_IF_ERROR(delta_device_open(numerics->device, &options, session->allocator, &session->device));
+  DELTA_RETURN_IF_ERROR(
+      delta_status_annotate(delta_device_open(numerics->device, &options, session->allocator, &session->device),
+                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
+                            "with 'deltaplan %s -o PLAN')",
+                            numerics->device, session->plan->model_file));
   const delta_device_t *device = session->device;
   if (strcmp(device->instruction_set, numerics->instruction_set) != 0 || strcmp(device->libraries, numerics->libraries) != 0) {
     return delta_status_make(
@@ -71,8 +76,8 @@ static delta_status_t reserve_arena(delta_session_t *session) {
 
 delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
   *out_session = NULL;
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "session options: call delta_session_options_init first");
+  DELTA_RETURN_IF_ERROR(
+      delta_struct_size_check("session options", "call delta_session_options_init", options->struct_size, sizeof *options));
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
   delta_session_t *session = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));

@@ -27,7 +27,7 @@ typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
-  const char *device;        // "cpu"
+  const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
@@ -97,6 +97,7 @@ typedef struct delta_input_info {
 struct delta_plan_summary {
   size_t struct_size; // set by the caller
   const char *policy; // borrowed from the plan; NULL when there is none
+  const char *device; // the one the plan is for; borrowed from the plan; NULL when there is none
   char numerics_id[17];
   uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;

@@ -80,7 +80,8 @@ typedef struct delta_run_report {
   uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
 
-// Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
+// Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss, or the norm
+// of gradients that are clipped, is not finite: the message names the first node with such a value and what the states are.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
 
