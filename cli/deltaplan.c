@@ -102,10 +102,12 @@ static const delta_option_t option_rows[] = {
     {.section = "MEMORY",
      .name = "--split",
      .kind = DELTA_OPTION_TEXT,
-     .argument = "off|N",
+     .argument = "off|on|auto|N",
      .offset = AT(split),
-     .help = "Runs the step in N parts along the batch, one after the other where nothing couples them (batch statistics do): less memory, more and "
-             "smaller kernels. Sums over the batch round differently, so results depend on it."},
+     .help = "Whether the step runs in parts along the batch, one after the other where nothing couples them (batch statistics do): less memory, "
+             "more and smaller kernels. off (the default); N: 2 to 16 parts; on: whatever plan is fastest within the time limit, whole or in parts; "
+             "auto: in parts only if it does not fit whole. N:SHARE% splits only what has tensors of at least that share of the largest. Sums over the "
+             "batch round differently in parts, so results depend on it."},
     {.section = "MEMORY",
      .name = "--levers",
      .kind = DELTA_OPTION_TEXT,

@@ -66,7 +66,7 @@ typedef struct delta_build_options {
   const char *const *train; // globs; with any, only what matches trains, also what freeze matches
   size_t train_count;
   uint32_t parts;      // along the batch, that programs will be made to run in (onnx/parts/parts.h); 0 or 1: none
-  size_t region_bytes; // what runs in parts has a tensor at least as large; 0: all that can
+  uint32_t region_percent; // of the largest tensor: what runs in parts has one at least as large; 0: all that can
   bool eager;          // build the graph an eager framework would hold (levers off but for its own operators)
 } delta_build_options_t;
 

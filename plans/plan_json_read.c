@@ -157,12 +157,11 @@ static delta_status_t read_optimizer(const delta_plan_reader_t *reader, const de
 }
 
 static delta_status_t read_parts(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_build_options_t *build) {
-  int64_t parts, region_bytes;
+  int64_t parts, region_percent;
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "parts", 0, DELTA_PARTS_MAX, &parts));
-  DELTA_RETURN_IF_ERROR(
-      delta_json_get_int64(reader->document, object, "region_bytes", 0, DELTA_PLAN_INTEGER_LIMIT - 1, &region_bytes));
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "region_percent", 0, 100, &region_percent));
   build->parts = (uint32_t)parts;
-  build->region_bytes = (size_t)region_bytes;
+  build->region_percent = (uint32_t)region_percent;
   return DELTA_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "onnx/weights.h"
 #include "plans/problem_json.h"
 #include "runtime/absent.h"
+#include "runtime/plan_create.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
@@ -315,6 +316,7 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.eager = policy == DELTA_POLICY_EAGER;
   build.import.levers = build.eager ? 0 : maker->plan->build.eager ? DELTA_LEVERS_ALL : maker->plan->levers;
   build.import.log = (delta_log_sink_t){0};
+  build.parts = 1; // references are of the whole batch
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
   delta_program_choice_t choice = maker->choice;
@@ -343,7 +345,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  if (maker->policy == DELTA_POLICY_EAGER) {
+  if (maker->policy == DELTA_POLICY_EAGER || maker->plan->build.parts > 1) {
     DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
@@ -481,8 +483,8 @@ static void deinit_maker(delta_plan_maker_t *maker) {
   delta_plan_free(maker->plan);
 }
 
-delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
-                                 delta_plan_summary_t *out_summary) {
+delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                     delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
   if (out_summary)

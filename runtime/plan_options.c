@@ -232,15 +232,21 @@ static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_p
   return DELTA_OK;
 }
 
+// off, on, auto, or the number of parts, and after a colon the share of the largest tensor from which on nodes belong to the region that is split.
 static delta_status_t apply_split(const char *text, delta_plan_t *plan) {
   plan->build.parts = 1;
   if (!text || strcmp(text, "off") == 0) return DELTA_OK;
   if (plan->build.eager) return delta_status_make(INVALID_ARGUMENT, "--split does not apply to --policy eager, which splits nothing");
-  char *end = NULL;
-  const long parts = strtol(text, &end, 10);
-  if (text[0] < '0' || text[0] > '9' || *end || parts < 1 || parts > DELTA_PARTS_MAX)
-    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, or a number of parts from 1 to %d", text, DELTA_PARTS_MAX);
+  if (strcmp(text, "on") == 0 || strcmp(text, "auto") == 0) return DELTA_OK;
+  const char *digits = "0123456789";
+  const size_t length = strspn(text, digits), share = text[length] == ':' ? strspn(text + length + 1, digits) : 0;
+  const bool has_share = share > 0 && share <= 3 && strcmp(text + length + 1 + share, "%") == 0;
+  const long parts = length > 0 && length <= 2 ? strtol(text, NULL, 10) : 0, percent = has_share ? strtol(text + length + 1, NULL, 10) : 0;
+  if (parts < 1 || parts > DELTA_PARTS_MAX || (text[length] && !has_share) || percent > 100)
+    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, on, auto, or a number of parts from 1 to %d, alone or as N:SHARE%%", text,
+                             DELTA_PARTS_MAX);
   plan->build.parts = (uint32_t)parts;
+  plan->build.region_percent = (uint32_t)percent;
   return DELTA_OK;
 }
 

@@ -42,7 +42,7 @@ static delta_status_t apply_layouts(delta_device_t *device, const delta_program_
 static delta_status_t split_batch(const delta_build_options_t *build, delta_allocator_t allocator, delta_program_parts_t *parts) {
   const delta_parts_options_t options = {.count = build->parts,
                                          .batch = delta_graph_rows(parts->graph),
-                                         .region_bytes = build->region_bytes,
+                                         .region_percent = build->region_percent,
                                          .accumulates = delta_lever_is_on(build->import.levers, DELTA_LEVER_ACCUMULATE)};
   if (build->eager || delta_parts_count(&options) < 2 || parts->kind == DELTA_PROGRAM_APPLY) return DELTA_OK;
   delta_graph_t *split = NULL;

@@ -31,7 +31,8 @@ typedef struct delta_plan_options {
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
-  const char *split;         // "off", or the number of parts along the batch in which a step runs, "2" to "16"; NULL: off
+  // In how many parts along the batch a step runs: "off", "2" to "16", "on" (whatever is fastest), "auto" (none unless it does not fit); NULL: off
+  const char *split;
   const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
   int64_t batch;             // 0: the model's own
   const delta_dim_t *dims;
@@ -105,6 +106,7 @@ struct delta_plan_summary {
   uint32_t trainable_tensors;
   double learning_rate;  // the rate a run begins with unless it is told another
   int64_t accumulate;    // micro-batches per update
+  int64_t parts;         // in which a step runs, along the batch
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;

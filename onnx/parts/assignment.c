@@ -36,14 +36,37 @@ static bool any_input_split(const delta_part_assignment_t *a, const delta_node_t
 }
 
 // Whether one of the node's tensors is large enough for the region.
-static bool in_region(const delta_part_assignment_t *a, const delta_node_t *node) {
+static bool has_large_tensor(const delta_part_assignment_t *a, const delta_node_t *node, size_t least_bytes) {
   for (uint32_t k = 0; k < node->input_count + node->output_count; ++k) {
     const delta_tensor_id_t id = k < node->input_count ? node->inputs[k] : node->outputs[k - node->input_count];
     if (delta_tensor_is_none(id)) continue;
     const delta_tensor_t *tensor = delta_graph_tensor(a->graph, id);
-    if (tensor->role != DELTA_ROLE_STATE && delta_tensor_bytes(tensor) >= a->options.region_bytes) return true;
+    if (tensor->role != DELTA_ROLE_STATE && delta_tensor_bytes(tensor) >= least_bytes) return true;
   }
   return false;
+}
+
+static size_t least_region_bytes(const delta_part_assignment_t *a) {
+  size_t largest = 0;
+  for (size_t i = 0; i < a->graph->tensors.count; ++i) {
+    const delta_tensor_t *tensor = &a->graph->tensors.items[i];
+    if (tensor->role != DELTA_ROLE_STATE && delta_tensor_bytes(tensor) > largest) largest = delta_tensor_bytes(tensor);
+  }
+  return largest / 100 * a->options.region_percent;
+}
+
+// The region: nodes with large tensors, and the few between them (the narrow middle of a bottleneck), so that what goes in and out of it is little.
+static delta_status_t find_region(delta_part_assignment_t *a) {
+  enum { MOST_BETWEEN = 32 };
+  const size_t least_bytes = least_region_bytes(a);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&a->region, a->graph->nodes.count, &a->in_region));
+  uint32_t next = 0; // after the last node with a large tensor
+  for (uint32_t n = 0; n < a->graph->nodes.count; ++n) {
+    if (!has_large_tensor(a, &a->graph->nodes.items[n], least_bytes)) continue;
+    for (uint32_t between = next > 0 && n - next <= MOST_BETWEEN ? next : n; between <= n; ++between) a->in_region[between] = true;
+    next = n + 1;
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t allocate_axes(delta_part_assignment_t *a, const delta_node_t *node, delta_part_node_t *made) {
@@ -118,7 +141,7 @@ static bool grows_to_output(const delta_part_assignment_t *a, const delta_node_t
 
 static delta_status_t is_each(delta_part_assignment_t *a, const delta_node_t *node, delta_part_node_t *made, bool *out_is) {
   *out_is = false;
-  if (!any_input_split(a, node) || !in_region(a, node)) return DELTA_OK;
+  if (!any_input_split(a, node) || !a->in_region[node - a->graph->nodes.items]) return DELTA_OK;
   int32_t *found = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(a->region.allocator, node->input_count, &found));
   for (uint32_t k = 0; k < node->input_count; ++k)
@@ -294,6 +317,7 @@ static delta_status_t assign(delta_part_assignment_t *a) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&a->region, a->graph->tensors.count, &a->is_output));
   for (size_t i = 0; i < a->graph->outputs.count; ++i)
     a->is_output[delta_graph_tensor(a->graph, a->graph->outputs.items[i].tensor)->storage.index] = true;
+  DELTA_RETURN_IF_ERROR(find_region(a));
   place_sources(a);
   for (uint32_t n = 0; n < a->graph->nodes.count; ++n) DELTA_RETURN_IF_ERROR(find_form(a, n));
   find_times(a);

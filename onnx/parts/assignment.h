@@ -38,6 +38,7 @@ typedef struct delta_part_assignment {
   delta_region_t region; // Owns the lists.
   delta_part_node_t *nodes;
   delta_part_tensor_t *tensors;
+  bool *in_region; // by node: may run in parts
   bool *is_output; // by storage: the program needs it at its end
 } delta_part_assignment_t;
 

@@ -159,14 +159,14 @@ static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const del
 }
 
 // After a part: its results are kept, or added to those of the parts before.
-static delta_status_t take_outputs(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t position,
+static void take_outputs(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t position,
                                    const delta_tensor_id_t *outputs) {
   const uint32_t part = delta_part_at(w->assignment, made->time.stage, position);
   for (uint32_t k = 0; k < node->output_count; ++k) {
     if (!delta_tensor_is_none(node->outputs[k])) *part_slot(w, node->outputs[k], part) = outputs[k];
   }
   const delta_part_sum_t sum = {.assignment = w->assignment, .node = node, .made = made, .rewrite = &w->rewrite, .parts = w->parts};
-  return delta_part_sum_add(&sum, position);
+  delta_part_sum_add(&sum, position);
 }
 
 static delta_status_t write_part(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t position) {
@@ -178,7 +178,7 @@ static delta_status_t write_part(writer_t *w, const delta_node_t *node, const de
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, (size_t)node->input_count + node->output_count + 1, &operands));
   delta_tensor_id_t *outputs = operands + node->input_count + 1;
   delta_status_t status = emit_part(w, node, made, part, operands, outputs);
-  if (!status) status = take_outputs(w, node, made, position, outputs);
+  if (!status) take_outputs(w, node, made, position, outputs);
   delta_release(allocator, operands);
   return status;
 }

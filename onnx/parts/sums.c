@@ -44,21 +44,38 @@ static void finish(const delta_part_sum_t *sum, uint32_t output, delta_tensor_id
   for (uint32_t p = 0; p < sum->assignment->count; ++p) *slot_at(sum, output, p) = DELTA_TENSOR_NONE;
 }
 
-// Joins results by one expression, as many as it may read.
-static delta_tensor_id_t join_small(const delta_part_sum_t *sum, uint32_t output) {
+static bool is_summed(const delta_part_sum_t *sum, uint32_t output) {
+  return !delta_tensor_is_none(sum->node->outputs[output]) && sum->made->outputs[output] == DELTA_PART_SUM;
+}
+
+// One output's results of all parts, as an output of the expression; `first` is the first of its inputs.
+static void join_output(const delta_part_sum_t *sum, uint32_t output, uint16_t first, delta_expr_builder_t *builder) {
+  uint16_t total = delta_expr_input(builder, first);
+  for (uint16_t p = 1; p < sum->assignment->count; ++p)
+    total = delta_expr_binary(builder, joining_op(sum, output), total, delta_expr_input(builder, (uint16_t)(first + p)));
+  if (divisor(sum, output) != 1) total = delta_expr_binary(builder, DELTA_EXPR_DIV, total, delta_expr_real(builder, divisor(sum, output)));
+  delta_expr_output(builder, total);
+}
+
+// Joins the small results of the parts: of outputs of one type, as many by one expression as it may read.
+static void join_small(const delta_part_sum_t *sum, const uint32_t *outputs, uint32_t output_count) {
   delta_emit_t *emit = &sum->rewrite->emit;
-  delta_tensor_id_t inputs[DELTA_PARTS_MAX];
-  const uint32_t count = sum->assignment->count;
-  for (uint32_t p = 0; p < count; ++p) inputs[p] = *slot_at(sum, output, p);
-  const delta_dtype_t dtype = delta_emit_dtype(emit, inputs[0]);
-  delta_expr_builder_t builder;
-  delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
-  uint16_t total = delta_expr_input(&builder, 0);
-  for (uint16_t p = 1; p < count; ++p) total = delta_expr_binary(&builder, joining_op(sum, output), total, delta_expr_input(&builder, p));
-  if (divisor(sum, output) != 1)
-    total = delta_expr_binary(&builder, DELTA_EXPR_DIV, total, delta_expr_real(&builder, divisor(sum, output)));
-  delta_expr_output(&builder, total);
-  return delta_emit_expr(emit, &builder, dtype, inputs, count);
+  const uint32_t count = sum->assignment->count, most = DELTA_EXPR_MAX_INPUTS / count;
+  for (uint32_t done = 0, taken; done < output_count; done += taken) {
+    delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS], totals[DELTA_EXPR_MAX_OUTPUTS];
+    delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
+    delta_expr_builder_t builder;
+    taken = output_count - done < most ? output_count - done : most;
+    const delta_dtype_t dtype = delta_node_output(sum->assignment->graph, sum->node, outputs[done])->dtype;
+    delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
+    for (uint32_t i = 0; i < taken; ++i) {
+      for (uint32_t p = 0; p < count; ++p) inputs[i * count + p] = *slot_at(sum, outputs[done + i], p);
+      dtypes[i] = dtype;
+      join_output(sum, outputs[done + i], (uint16_t)(i * count), &builder);
+    }
+    delta_emit_exprs(emit, &builder, dtypes, inputs, taken * count, totals);
+    for (uint32_t i = 0; i < taken; ++i) finish(sum, outputs[done + i], totals[i]);
+  }
 }
 
 static bool adds_itself(const delta_part_sum_t *sum) { return sum->node->op == DELTA_CORE_MATMUL && sum->assignment->options.accumulates; }
@@ -140,20 +157,38 @@ static void finish_moments(const delta_part_sum_t *sum) {
   finish(sum, 1, sets[0].variance);
 }
 
-delta_status_t delta_part_sum_add(const delta_part_sum_t *sum, uint32_t position) {
+static bool is_small(const delta_part_sum_t *sum, uint32_t output) {
+  return !adds_itself(sum) && delta_tensor_bytes(delta_node_output(sum->assignment->graph, sum->node, output)) <= SMALL_BYTES;
+}
+
+// The outputs of a node with several have one shape; those of one type are joined together.
+static void add_small(const delta_part_sum_t *sum) {
+  const delta_node_t *node = sum->node;
+  uint32_t list[DELTA_EXPR_MAX_OUTPUTS];
+  uint64_t taken = 0;
+  for (uint32_t k = 0; k < node->output_count; ++k) {
+    if (!is_summed(sum, k) || !is_small(sum, k) || taken >> k & 1) continue;
+    uint32_t count = 0;
+    for (uint32_t other = k; other < node->output_count && count < DELTA_EXPR_MAX_OUTPUTS; ++other) {
+      if (!is_summed(sum, other) || delta_node_output(sum->assignment->graph, node, other)->dtype !=
+                                        delta_node_output(sum->assignment->graph, node, k)->dtype)
+        continue;
+      list[count++] = other;
+      taken |= UINT64_C(1) << other;
+    }
+    join_small(sum, list, count);
+  }
+}
+
+void delta_part_sum_add(const delta_part_sum_t *sum, uint32_t position) {
   const delta_node_t *node = sum->node;
   const bool is_last = position + 1 == sum->assignment->count;
   if (node->op == DELTA_CORE_MOMENTS) {
     if (is_last && sum->made->outputs[0] == DELTA_PART_SUM) finish_moments(sum);
-    return DELTA_OK;
+    return;
   }
   for (uint32_t k = 0; k < node->output_count; ++k) {
-    if (delta_tensor_is_none(node->outputs[k]) || sum->made->outputs[k] != DELTA_PART_SUM) continue;
-    if (adds_itself(sum) || delta_tensor_bytes(delta_node_output(sum->assignment->graph, node, k)) > SMALL_BYTES) {
-      add_large(sum, k, position);
-    } else if (is_last) {
-      finish(sum, k, join_small(sum, k));
-    }
+    if (is_summed(sum, k) && !is_small(sum, k)) add_large(sum, k, position);
   }
-  return DELTA_OK;
+  if (is_last) add_small(sum);
 }

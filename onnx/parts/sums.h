@@ -17,7 +17,7 @@ typedef struct delta_part_sum {
 delta_tensor_id_t delta_part_sum_so_far(const delta_part_sum_t *sum);
 
 // Called when the results of the part at a position are in `parts`, positions ascending. Large results are added at once, small ones and moments when
-// all are there. After the last, the new tensors stand for the outputs, and the rows are empty.
-DELTA_MUST_USE delta_status_t delta_part_sum_add(const delta_part_sum_t *sum, uint32_t position);
+// all are there. After the last, the new tensors stand for the outputs, and the rows are empty. Errors stick in the rewrite.
+void delta_part_sum_add(const delta_part_sum_t *sum, uint32_t position);
 
 #endif // DELTA_ONNX_PARTS_SUMS_H_
