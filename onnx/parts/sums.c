@@ -183,6 +183,7 @@ static void add_small(const delta_part_sum_t *sum) {
 void delta_part_sum_add(const delta_part_sum_t *sum, uint32_t position) {
   const delta_node_t *node = sum->node;
   const bool is_last = position + 1 == sum->assignment->count;
+  if (is_last) sum->rewrite->emit.name = node->name; // what comes now is of all parts
   if (node->op == DELTA_CORE_MOMENTS) {
     if (is_last && sum->made->outputs[0] == DELTA_PART_SUM) finish_moments(sum);
     return;
