@@ -241,9 +241,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
     const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
-    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch%s)",
                                  delta_size_text(plan->totals.budget_bytes, budget_text),
-                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes,
+                                 plan->build.parts > 1 || parts->batch < 2 ? "" : ", or --split auto");
   }
   if (status) return status;
   delta_plan_program_t *program = &plan->programs[plan->program_count++];

@@ -83,6 +83,7 @@ void delta_rewrite_follow(delta_rewrite_t *rewrite, const delta_node_t *node) {
   rewrite->emit.name = node->name;
   rewrite->emit.phase = node->phase;
   rewrite->emit.group = node->group;
+  rewrite->emit.kin = node->kin;
 }
 
 // Copies a constant's bytes once, however many constants share them. The key has the size because empty data may have any address.

@@ -154,7 +154,9 @@ static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const del
   const bool adds = made->outputs[0] == DELTA_PART_SUM && part != delta_part_at(w->assignment, made->time.stage, 0);
   if (node->op == DELTA_CORE_MATMUL && adds) inputs[2] = delta_part_sum_so_far(&(delta_part_sum_t){w->assignment, node, made, &w->rewrite, w->parts});
   const uint32_t input_count = node->op == DELTA_CORE_MATMUL && adds ? (delta_tensor_is_none(inputs[2]) ? 2u : 3u) : node->input_count;
+  w->rewrite.emit.kin = 1 + (uint32_t)(node - w->assignment->graph->nodes.items);
   delta_emit_node(&w->rewrite.emit, node->op, attrs, node->attrs_bytes, inputs, input_count, outputs, node->output_count, kept);
+  w->rewrite.emit.kin = 0;
   return DELTA_OK;
 }
 
