@@ -233,6 +233,15 @@ void delta_file_writer_close(delta_file_writer_t *writer) {
   *writer = (delta_file_writer_t){.descriptor = -1, .allocator = writer->allocator};
 }
 
+delta_status_t delta_file_replace(const char *path, const void *data, size_t size_bytes, delta_allocator_t allocator) {
+  delta_file_writer_t writer = {.descriptor = -1};
+  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
+  delta_status_t status = delta_file_writer_write(&writer, data, size_bytes);
+  if (!status) status = delta_file_writer_commit(&writer);
+  delta_file_writer_close(&writer);
+  return status;
+}
+
 delta_status_t delta_file_probe(const char *path, delta_allocator_t allocator) {
   delta_file_writer_t writer = {.descriptor = -1};
   DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));

@@ -49,4 +49,7 @@ DELTA_MUST_USE delta_status_t delta_file_writer_commit(delta_file_writer_t *writ
 // Closes; removes the temporary file when commit did not happen. Safe on a zeroed struct with descriptor -1.
 void delta_file_writer_close(delta_file_writer_t *writer);
 
+// All of that for a content that is there as a whole.
+DELTA_MUST_USE delta_status_t delta_file_replace(const char *path, const void *data, size_t size_bytes, delta_allocator_t allocator);
+
 #endif // DELTA_BASE_FILE_H_

@@ -22,8 +22,8 @@
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
-  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *tier, *checkpoint;
-  int64_t steps, epochs, warmup, seed, checkpoint_every, keep;
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *trace, *budget, *tier, *checkpoint;
+  int64_t steps, epochs, warmup, seed, trace_step, checkpoint_every, keep;
   double learning_rate;
   int schedule, export_form; // indices of their choices
   bool shuffle, drop_last, verbose, resume;
@@ -165,7 +165,20 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_FLAG,
      .offset = AT(verbose),
      .help = "Says more, and at the end the time spent by operator, kernel and layout with the speed achieved."},
-    LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The measured timeline for a trace viewer."),
+    {.section = "OUTPUT",
+     .name = "--trace",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(trace),
+     .help = "Writes the measured timeline of the last step, and of the last evaluation, in the Chrome trace event format, for Perfetto."},
+    {.section = "OUTPUT",
+     .name = "--trace-step",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(trace_step),
+     .minimum = 1,
+     .maximum = 1e12,
+     .help = "The step that --trace writes, in place of the last."},
     LATER("OUTPUT", "--verify", FLAG, NULL, unavailable_flag, "Checks every buffer, slowly."),
     {.section = "CHECKPOINTS",
      .name = "--checkpoint",
@@ -255,6 +268,9 @@ typedef struct delta_run_output {
   bool has_progress;
   delta_metrics_t metrics;
   bool has_metrics;
+  const char *trace;  // NULL: none
+  int64_t trace_step; // 0: the last
+  bool has_trace;     // of the chosen step
   uint64_t budget_bytes;
   double samples, seconds; // of all steps
   delta_checkpoint_folder_t checkpoints;
@@ -282,6 +298,10 @@ static delta_status_t on_step(void *self, const delta_train_step_t *step) {
   output->samples += step->samples_per_second * step->seconds;
   output->seconds += step->seconds;
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
+  if (output->trace && step->step == output->trace_step) {
+    DELTA_RETURN_IF_ERROR(delta_session_write_trace(output->session, output->trace));
+    output->has_trace = true;
+  }
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
 
@@ -383,13 +403,23 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.tier = settings->tier;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
+  options.record_steps = settings->trace != NULL;
   options.log = log;
   return delta_session_create(&options, allocator, out_session);
+}
+
+// The trace of the last step; one of a chosen step was written at that step.
+static delta_status_t write_last_trace(const delta_run_output_t *output, const delta_train_result_t *result) {
+  if (!output->trace || output->has_trace) return DELTA_OK;
+  if (output->trace_step == 0) return delta_session_write_trace(output->session, output->trace);
+  return delta_status_make(INVALID_ARGUMENT, "--trace-step %lld: this training ended at step %lld without it, so '%s' was not written",
+                           (long long)output->trace_step, (long long)result->steps, output->trace);
 }
 
 static void report_end(const delta_run_settings_t *settings, const delta_train_result_t *result) {
   if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
   if (settings->output) printf("wrote %s\n", settings->output);
+  if (settings->trace) printf("wrote %s\n", settings->trace);
 }
 
 // Whether a data SPEC names the file at `path`.
@@ -418,11 +448,21 @@ static delta_status_t check_output(const delta_run_settings_t *settings, const d
 
 // Whether all outputs can be written, before the work rather than after it.
 static delta_status_t check_outputs(const delta_run_settings_t *settings, const delta_session_t *session, delta_allocator_t allocator) {
-  if (settings->output && settings->metrics && delta_file_is_same(settings->output, settings->metrics))
-    return delta_status_make(INVALID_ARGUMENT, "-o and --metrics are both '%s': give two paths", settings->output);
-  DELTA_RETURN_IF_ERROR(check_output(settings, session, "-o", settings->output));
-  DELTA_RETURN_IF_ERROR(check_output(settings, session, "--metrics", settings->metrics));
-  return settings->output ? delta_file_probe(settings->output, allocator) : DELTA_OK;
+  const struct {
+    const char *option, *path;
+  } outputs[] = {{"-o", settings->output}, {"--metrics", settings->metrics}, {"--trace", settings->trace}};
+  const size_t count = sizeof outputs / sizeof *outputs;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = i + 1; k < count; ++k) {
+      if (!outputs[i].path || !outputs[k].path || !delta_file_is_same(outputs[i].path, outputs[k].path)) continue;
+      return delta_status_make(INVALID_ARGUMENT, "%s and %s are both '%s': give two paths", outputs[i].option, outputs[k].option,
+                               outputs[i].path);
+    }
+    DELTA_RETURN_IF_ERROR(check_output(settings, session, outputs[i].option, outputs[i].path));
+    // Metrics are written line by line, to a pipe too: opening them tells.
+    if (outputs[i].path && outputs[i].path != settings->metrics) DELTA_RETURN_IF_ERROR(delta_file_probe(outputs[i].path, allocator));
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
@@ -439,6 +479,8 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   DELTA_GOTO_IF_ERROR(status, check_outputs(settings, session, allocator), cleanup);
   output.budget_bytes = delta_session_budget(session);
   output.session = session;
+  output.trace = settings->trace;
+  output.trace_step = settings->trace_step;
   DELTA_GOTO_IF_ERROR(status, open_checkpoints(settings, &output, allocator, &position, &resumes), cleanup);
   if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, resumes, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;
@@ -451,6 +493,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   if (status) goto cleanup;
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
+  DELTA_GOTO_IF_ERROR(status, write_last_trace(&output, &result), cleanup);
   report_end(settings, &result);
   stopped_by = result.stopped ? (int)stop_signal : 0;
 cleanup:
@@ -469,6 +512,8 @@ static delta_status_t check_unused(const delta_run_settings_t *settings, const d
   for (size_t i = 0; i < sizeof training / sizeof *training && !settings->data; ++i) {
     if (delta_options_given(options, training[i])) return delta_status_make(INVALID_ARGUMENT, "%s needs --data", training[i]);
   }
+  if (delta_options_given(options, "--trace-step") && !(settings->trace && settings->data))
+    return delta_status_make(INVALID_ARGUMENT, "--trace-step needs --trace and --data");
   for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints && !settings->checkpoint; ++i) {
     if (delta_options_given(options, checkpoints[i]))
       return delta_status_make(INVALID_ARGUMENT, "%s needs --checkpoint DIR", checkpoints[i]);

@@ -65,9 +65,9 @@ typedef struct delta_build_options {
   size_t freeze_count;
   const char *const *train; // globs; with any, only what matches trains, also what freeze matches
   size_t train_count;
-  uint32_t parts;      // along the batch, that programs will be made to run in (onnx/parts/parts.h); 0 or 1: none
+  uint32_t parts;          // along the batch, that programs will be made to run in (onnx/parts/parts.h); 0 or 1: none
   uint32_t region_percent; // of the largest tensor: what runs in parts has one at least as large; 0: all that can
-  bool eager;          // build the graph an eager framework would hold (levers off but for its own operators)
+  bool eager;              // build the graph an eager framework would hold (levers off but for its own operators)
 } delta_build_options_t;
 
 // Why an initializer does not train. X(identifier, text)

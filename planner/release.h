@@ -14,11 +14,11 @@ typedef struct delta_releaser {
   DELTA_ARRAY(delta_decision_t) decisions; // sorted by tensor, use
   bool late_offload;
   delta_action_t tail;
-  delta_schedule_t *schedule; // Owned; of the decisions.
-  delta_timeline_t timeline;  // of the schedule
-  bool *is_refused;           // by gap and action: it did not help
-  bool was_accepted;          // since refusals were last forgotten
-  delta_gaps_t gaps;          // scratch
+  delta_schedule_t *schedule;                  // Owned; of the decisions.
+  delta_timeline_t timeline;                   // of the schedule
+  bool *is_refused;                            // by gap and action: it did not help
+  bool was_accepted;                           // since refusals were last forgotten
+  delta_gaps_t gaps;                           // scratch
   DELTA_ARRAY(delta_decision_t) taken, before; // what the last advance decided; scratch
 } delta_releaser_t;
 

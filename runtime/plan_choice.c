@@ -15,7 +15,7 @@ typedef struct plan_choice {
   delta_plan_options_t options; // of the plan at hand
   delta_allocator_t allocator;
   double deadline_seconds;
-  const char *split; // of the plan kept
+  const char *split;  // of the plan kept
   delta_plan_t *plan; // Owned; NULL: none fits yet
   delta_plan_summary_t summary;
   delta_status_t refusal; // Owned; of the candidate with the least budget, while none fits

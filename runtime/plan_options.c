@@ -243,8 +243,8 @@ static delta_status_t apply_split(const char *text, delta_plan_t *plan) {
   const bool has_share = share > 0 && share <= 3 && strcmp(text + length + 1 + share, "%") == 0;
   const long parts = length > 0 && length <= 2 ? strtol(text, NULL, 10) : 0, percent = has_share ? strtol(text + length + 1, NULL, 10) : 0;
   if (parts < 1 || parts > DELTA_PARTS_MAX || (text[length] && !has_share) || percent > 100)
-    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, on, auto, or a number of parts from 1 to %d, alone or as N:SHARE%%", text,
-                             DELTA_PARTS_MAX);
+    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, on, auto, or a number of parts from 1 to %d, alone or as N:SHARE%%",
+                             text, DELTA_PARTS_MAX);
   plan->build.parts = (uint32_t)parts;
   plan->build.region_percent = (uint32_t)percent;
   return DELTA_OK;

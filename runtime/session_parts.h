@@ -6,6 +6,7 @@
 #include <delta/session.h>
 
 #include "plans/plan.h"
+#include "plans/view.h"
 #include "runtime/executor.h"
 #include "runtime/program.h"
 #include "runtime/tally.h"
@@ -17,7 +18,8 @@ typedef struct delta_live_program {
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
-  delta_tally_t *tally;       // Borrowed from the session
+  delta_tally_t *tally;       // Borrowed from the session; NULL: not wanted
+  delta_step_times_t *times;  // Owned; by schedule step, of the last run, on the clock; NULL: not wanted
 } delta_live_program_t;
 
 struct delta_session {

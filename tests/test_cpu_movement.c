@@ -150,9 +150,9 @@ Test(cpu_movement, triangles) {
 }
 
 Test(cpu_movement, dropout) {
-#define DROPOUT(ratio, stream)          NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, 0), 3
+#define DROPOUT(ratio, stream)     NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, 0), 3
 #define PART(ratio, stream, first) NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, first), 3
-#define DRAW                   VALUE(I64, 42), VALUE(I64, 3)
+#define DRAW                       VALUE(I64, 42), VALUE(I64, 3)
   const delta_kernel_case_t rows[] = {
       {"with a mask", DROPOUT(0.3, 5), 2, .inputs = {REALS(3, 333), DRAW}},
       {"without", DROPOUT(0.5, 6), 1, .inputs = {REALS(257), DRAW}},

@@ -110,7 +110,8 @@ static delta_tensor_id_t build_sum_so_far(fixture_t *f) {
 }
 static delta_tensor_id_t build_lookup(fixture_t *f) {
   const delta_gather_attrs_t attrs = {.axis = 0};
-  return DELTA_EMIT(&f->emit, GATHER, attrs, exponential(f, input(f, SHAPE(2, 30, 4))), typed_input(f, DELTA_DTYPE_INT64, SHAPE(2, BATCH, 2)));
+  return DELTA_EMIT(&f->emit, GATHER, attrs, exponential(f, input(f, SHAPE(2, 30, 4))),
+                    typed_input(f, DELTA_DTYPE_INT64, SHAPE(2, BATCH, 2)));
 }
 static delta_tensor_id_t build_table_gradient(fixture_t *f) {
   const delta_gather_attrs_t attrs = {.data_shape = SHAPE(2, 3, 4)};

@@ -195,9 +195,7 @@ static void place_sources(delta_part_assignment_t *a) {
 
 // -- Times -------------------------------------------------------------------------------------------------------------------------------
 
-static bool is_before(delta_part_time_t a, delta_part_time_t b) {
-  return a.stage != b.stage ? a.stage < b.stage : a.position < b.position;
-}
+static bool is_before(delta_part_time_t a, delta_part_time_t b) { return a.stage != b.stage ? a.stage < b.stage : a.position < b.position; }
 
 delta_part_time_t delta_part_whole_time(const delta_part_assignment_t *a, delta_tensor_id_t id) {
   const delta_part_tensor_t *tensor = tensor_of(a, id);
@@ -247,7 +245,8 @@ static void place_outputs(delta_part_assignment_t *a, const delta_node_t *node, 
   for (uint32_t k = 0; k < node->output_count; ++k) {
     if (delta_tensor_is_none(node->outputs[k])) continue;
     tensor_of(a, node->outputs[k])->time = made->time;
-    if (made->form == DELTA_PART_FORM_EACH && made->outputs[k] == DELTA_PART_SUM) tensor_of(a, node->outputs[k])->time.position = a->count - 1;
+    if (made->form == DELTA_PART_FORM_EACH && made->outputs[k] == DELTA_PART_SUM)
+      tensor_of(a, node->outputs[k])->time.position = a->count - 1;
   }
 }
 
@@ -278,7 +277,8 @@ static bool begins_backward(const delta_part_assignment_t *a, const bool *begins
 
 // The last stage in which an input of the node may be made.
 static uint32_t last_stage_for(const delta_part_assignment_t *a, const delta_part_node_t *reader, uint32_t k, delta_tensor_id_t id) {
-  const bool by_part = reader->form == DELTA_PART_FORM_PICK || (reader->form == DELTA_PART_FORM_EACH && tensor_of(a, id)->axis == reader->inputs[k]);
+  const bool by_part =
+      reader->form == DELTA_PART_FORM_PICK || (reader->form == DELTA_PART_FORM_EACH && tensor_of(a, id)->axis == reader->inputs[k]);
   const bool after_all = reader->form == DELTA_PART_FORM_ONCE && reader->time.position == a->count - 1;
   return by_part || after_all || reader->time.stage == 0 ? reader->time.stage : reader->time.stage - 1;
 }

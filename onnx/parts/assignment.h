@@ -6,10 +6,10 @@
 #include "onnx/parts/rules.h"
 
 typedef enum delta_part_form {
-  DELTA_PART_FORM_ONCE,  // runs once, on whole tensors
-  DELTA_PART_FORM_EACH,  // runs for each part
-  DELTA_PART_FORM_PICK,  // a SLICE that lies within one part, and reads that part alone
-  DELTA_PART_FORM_JOIN,  // a CONCAT of whole tensors, of which each part has its own
+  DELTA_PART_FORM_ONCE, // runs once, on whole tensors
+  DELTA_PART_FORM_EACH, // runs for each part
+  DELTA_PART_FORM_PICK, // a SLICE that lies within one part, and reads that part alone
+  DELTA_PART_FORM_JOIN, // a CONCAT of whole tensors, of which each part has its own
 } delta_part_form_t;
 
 // A place in the order: the parts of a stage run one after the other.
@@ -34,7 +34,7 @@ typedef struct delta_part_tensor {
 typedef struct delta_part_assignment {
   delta_graph_t *graph; // Borrowed.
   delta_parts_options_t options;
-  uint32_t count; // of parts
+  uint32_t count;        // of parts
   delta_region_t region; // Owns the lists.
   delta_part_node_t *nodes;
   delta_part_tensor_t *tensors;
@@ -42,8 +42,8 @@ typedef struct delta_part_assignment {
   bool *is_output; // by storage: the program needs it at its end
 } delta_part_assignment_t;
 
-DELTA_MUST_USE delta_status_t delta_part_assignment_init(delta_graph_t *graph, const delta_parts_options_t *options, delta_allocator_t allocator,
-                                                         delta_part_assignment_t *out_assignment);
+DELTA_MUST_USE delta_status_t delta_part_assignment_init(delta_graph_t *graph, const delta_parts_options_t *options,
+                                                         delta_allocator_t allocator, delta_part_assignment_t *out_assignment);
 void delta_part_assignment_deinit(delta_part_assignment_t *assignment); // Safe on a zeroed struct.
 
 // The part that runs at a position of a stage, and the position at which a part runs: the same function.

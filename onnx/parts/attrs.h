@@ -19,7 +19,8 @@ typedef union delta_part_attrs {
 } delta_part_attrs_t;
 
 // Of a node that runs for each part. Attributes without shapes are lent as they are.
-DELTA_MUST_USE delta_status_t delta_part_attrs_make(const delta_part_assignment_t *assignment, delta_rewrite_t *rewrite, const delta_node_t *node,
-                                                    uint32_t part, delta_part_attrs_t *storage, const void **out_attrs);
+DELTA_MUST_USE delta_status_t delta_part_attrs_make(const delta_part_assignment_t *assignment, delta_rewrite_t *rewrite,
+                                                    const delta_node_t *node, uint32_t part, delta_part_attrs_t *storage,
+                                                    const void **out_attrs);
 
 #endif // DELTA_ONNX_PARTS_ATTRS_H_

@@ -4,7 +4,8 @@
 
 // Losses without class weights.
 static bool counts_labels(const delta_node_t *node) {
-  return (node->op == DELTA_CORE_CROSS_ENTROPY || node->op == DELTA_CORE_NLL) && node->input_count == 2 && !delta_tensor_is_none(node->outputs[1]);
+  return (node->op == DELTA_CORE_CROSS_ENTROPY || node->op == DELTA_CORE_NLL) && node->input_count == 2 &&
+         !delta_tensor_is_none(node->outputs[1]);
 }
 
 // 1 where the label is a class and not ignored.

@@ -28,7 +28,9 @@ typedef struct emit_labels {
   delta_phase_t phase;
   uint32_t group;
 } emit_labels_t;
-static emit_labels_t labels_of(const writer_t *w) { return (emit_labels_t){w->rewrite.emit.name, w->rewrite.emit.phase, w->rewrite.emit.group}; }
+static emit_labels_t labels_of(const writer_t *w) {
+  return (emit_labels_t){w->rewrite.emit.name, w->rewrite.emit.phase, w->rewrite.emit.group};
+}
 static void restore_labels(writer_t *w, emit_labels_t labels) {
   w->rewrite.emit.name = labels.name;
   w->rewrite.emit.phase = labels.phase;
@@ -140,8 +142,8 @@ static delta_status_t write_join(writer_t *w, const delta_node_t *node, const de
 }
 
 // Emits the node for one part; outputs receive the new tensors.
-static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t part, delta_tensor_id_t *inputs,
-                                delta_tensor_id_t *outputs) {
+static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t part,
+                                delta_tensor_id_t *inputs, delta_tensor_id_t *outputs) {
   uint64_t kept = 0;
   for (uint32_t k = 0; k < node->input_count; ++k)
     inputs[k] = made->inputs[k] < 0 ? get_whole(w, node->inputs[k]) : get_part(w, node->inputs[k], made->inputs[k], part);
@@ -152,7 +154,8 @@ static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const del
   const void *attrs = NULL;
   DELTA_RETURN_IF_ERROR(delta_part_attrs_make(w->assignment, &w->rewrite, node, part, &storage, &attrs));
   const bool adds = made->outputs[0] == DELTA_PART_SUM && part != delta_part_at(w->assignment, made->time.stage, 0);
-  if (node->op == DELTA_CORE_MATMUL && adds) inputs[2] = delta_part_sum_so_far(&(delta_part_sum_t){w->assignment, node, made, &w->rewrite, w->parts});
+  if (node->op == DELTA_CORE_MATMUL && adds)
+    inputs[2] = delta_part_sum_so_far(&(delta_part_sum_t){w->assignment, node, made, &w->rewrite, w->parts});
   const uint32_t input_count = node->op == DELTA_CORE_MATMUL && adds ? (delta_tensor_is_none(inputs[2]) ? 2u : 3u) : node->input_count;
   w->rewrite.emit.kin = 1 + (uint32_t)(node - w->assignment->graph->nodes.items);
   delta_emit_node(&w->rewrite.emit, node->op, attrs, node->attrs_bytes, inputs, input_count, outputs, node->output_count, kept);
@@ -162,7 +165,7 @@ static delta_status_t emit_part(writer_t *w, const delta_node_t *node, const del
 
 // After a part: its results are kept, or added to those of the parts before.
 static void take_outputs(writer_t *w, const delta_node_t *node, const delta_part_node_t *made, uint32_t position,
-                                   const delta_tensor_id_t *outputs) {
+                         const delta_tensor_id_t *outputs) {
   const uint32_t part = delta_part_at(w->assignment, made->time.stage, position);
   for (uint32_t k = 0; k < node->output_count; ++k) {
     if (!delta_tensor_is_none(node->outputs[k])) *part_slot(w, node->outputs[k], part) = outputs[k];

@@ -16,10 +16,10 @@
 enum { DELTA_PARTS_MAX = 16 };
 
 typedef struct delta_parts_options {
-  uint32_t count;      // of parts; a batch of fewer samples has fewer parts
-  int64_t batch;       // samples: inputs whose first dimension is this are split
+  uint32_t count;          // of parts; a batch of fewer samples has fewer parts
+  int64_t batch;           // samples: inputs whose first dimension is this are split
   uint32_t region_percent; // nodes none of whose tensors is as large, in hundredths of the largest, run whole
-  bool accumulates;    // products are added to the sum of those before as they are made
+  bool accumulates;        // products are added to the sum of those before as they are made
 } delta_parts_options_t;
 
 // The number of parts that a batch is really split into.

@@ -3,7 +3,9 @@
 
 #include "onnx/graph/attention_dims.h"
 
-static const delta_shape_t *input_shape(const delta_part_rule_t *rule, uint32_t k) { return &delta_node_input(rule->graph, rule->node, k)->shape; }
+static const delta_shape_t *input_shape(const delta_part_rule_t *rule, uint32_t k) {
+  return &delta_node_input(rule->graph, rule->node, k)->shape;
+}
 static const delta_shape_t *output_shape(const delta_part_rule_t *rule, uint32_t k) {
   return &delta_node_output(rule->graph, rule->node, k)->shape;
 }
@@ -116,7 +118,9 @@ static bool arg_reduce_rule(const delta_part_rule_t *rule) {
 static bool softmax_rule(const delta_part_rule_t *rule) {
   return along_rule(rule, 2, ((const delta_softmax_attrs_t *)rule->node->attrs)->axis);
 }
-static bool cumsum_rule(const delta_part_rule_t *rule) { return along_rule(rule, 1, ((const delta_cumsum_attrs_t *)rule->node->attrs)->axis); }
+static bool cumsum_rule(const delta_part_rule_t *rule) {
+  return along_rule(rule, 1, ((const delta_cumsum_attrs_t *)rule->node->attrs)->axis);
+}
 static bool topk_rule(const delta_part_rule_t *rule) { return along_rule(rule, 1, ((const delta_topk_attrs_t *)rule->node->attrs)->axis); }
 static bool list_rule(const delta_part_rule_t *rule) {
   return along_rule(rule, rule->node->input_count, ((const delta_split_attrs_t *)rule->node->attrs)->axis);
@@ -182,8 +186,9 @@ static bool conv_weight_rule(const delta_part_rule_t *rule) {
 
 static bool pool_rule(const delta_part_rule_t *rule) {
   const delta_pool_attrs_t *attrs = rule->node->attrs;
-  const bool has_index = rule->node->op == DELTA_CORE_MAX_POOL_GRAD ||
-                         (rule->node->op == DELTA_CORE_MAX_POOL && rule->node->output_count > 1 && !delta_tensor_is_none(rule->node->outputs[1]));
+  const bool has_index =
+      rule->node->op == DELTA_CORE_MAX_POOL_GRAD ||
+      (rule->node->op == DELTA_CORE_MAX_POOL && rule->node->output_count > 1 && !delta_tensor_is_none(rule->node->outputs[1]));
   // Flat indices count from the start of the whole tensor.
   if (has_index && attrs->index != DELTA_POOL_INDEX_WINDOW) return false;
   return first_axis(rule, 2) == 0 && follow_axis(rule, rule->node->input_count, 0);
@@ -230,7 +235,8 @@ static bool class_loss_rule(const delta_part_rule_t *rule) {
 
 // Numbers are drawn by position, and a part of the outermost dimension is a range of positions.
 static bool dropout_rule(const delta_part_rule_t *rule) {
-  return delta_shape_count_range(input_shape(rule, 0), 0, rule->found[0] < 0 ? 0 : rule->found[0]) == 1 && follow_axis(rule, 1, rule->found[0]);
+  return delta_shape_count_range(input_shape(rule, 0), 0, rule->found[0] < 0 ? 0 : rule->found[0]) == 1 &&
+         follow_axis(rule, 1, rule->found[0]);
 }
 
 // Only what is taken whole along the axis. What lies within one part is the caller's matter.
@@ -283,7 +289,8 @@ static bool gather_grad_rule(const delta_part_rule_t *rule) {
   }
   rule->inputs[0] = row - axis;
   rule->outputs[0] = DELTA_PART_SUM;
-  return delta_tensor_bytes(delta_node_output(rule->graph, rule->node, 0)) <= delta_tensor_bytes(delta_node_input(rule->graph, rule->node, 1));
+  return delta_tensor_bytes(delta_node_output(rule->graph, rule->node, 0)) <=
+         delta_tensor_bytes(delta_node_input(rule->graph, rule->node, 1));
 }
 
 typedef bool (*rule_function_t)(const delta_part_rule_t *rule);

@@ -170,8 +170,8 @@ static void add_small(const delta_part_sum_t *sum) {
     if (!is_summed(sum, k) || !is_small(sum, k) || taken >> k & 1) continue;
     uint32_t count = 0;
     for (uint32_t other = k; other < node->output_count && count < DELTA_EXPR_MAX_OUTPUTS; ++other) {
-      if (!is_summed(sum, other) || delta_node_output(sum->assignment->graph, node, other)->dtype !=
-                                        delta_node_output(sum->assignment->graph, node, k)->dtype)
+      if (!is_summed(sum, other) ||
+          delta_node_output(sum->assignment->graph, node, other)->dtype != delta_node_output(sum->assignment->graph, node, k)->dtype)
         continue;
       list[count++] = other;
       taken |= UINT64_C(1) << other;
