@@ -12,20 +12,15 @@
 
 #include "base/random.h"
 #include "base/region.h"
+#include "planner/placed.h"
 
-// Effort counts comparisons of a block with a placed one over all passes; 10^9 take about two seconds. A pass takes up to count^2 / 2 of them: few blocks
-// get a number of passes, many blocks a time.
+// Effort counts comparisons of a block with a placed one, or with a chunk of them, over all passes; 10^9 take about two seconds. A pass takes up to
+// count^2 / 2 of them, in long programs count^2 / 64: few blocks get a number of passes, many blocks a time.
 static const uint64_t MOST_EFFORT = 200 * 1000 * 1000, EFFORT_PER_BLOCK = 30 * 1000, EFFORT_PER_PAIR = 3000;
 enum { PATIENCE = 60 };
 
 // Without a capacity the repair stops this near the bound: what is left is worth no more time.
 static const uint64_t NEAR_ENOUGH_PARTS = 250;
-
-// A placed block, as the scan reads it.
-typedef struct placed_block {
-  uint64_t begin_bytes, end_bytes;
-  uint32_t first, last;
-} placed_block_t;
 
 // One way to order blocks: by key, largest first; ties by `second`, then by index.
 typedef struct ranked_block {
@@ -40,7 +35,7 @@ typedef struct packer {
   uint64_t target_bytes;  // The first orders stop here,
   uint64_t goal_bytes;    // the repair here.
   delta_region_t region;  // Owns the tables.
-  placed_block_t *placed; // sorted by begin_bytes
+  delta_placed_t placed;  // by the pass
   ranked_block_t *ranked; // for sorting
   uint32_t *order;        // of the pass
   uint32_t *best_order;   // of the best pass so far
@@ -53,39 +48,15 @@ typedef struct packer {
   delta_random_sequence_t random;
 } packer_t;
 
-// The lowest offset at which the block overlaps nothing placed, and where in the list it goes.
-static uint64_t find_gap(packer_t *packer, const delta_block_t *block, uint32_t placed_count, uint32_t *out_position) {
-  uint64_t top_bytes = 0;
-  uint32_t i = 0;
-  for (; i < placed_count; ++i) {
-    const placed_block_t *placed = &packer->placed[i];
-    if (placed->last < block->first || placed->first > block->last) continue;
-    if (placed->begin_bytes >= top_bytes + block->size_bytes) break;
-    if (placed->end_bytes > top_bytes) top_bytes = placed->end_bytes;
-  }
-  packer->effort += i;
-  uint32_t low = 0, high = i;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (packer->placed[middle].begin_bytes < top_bytes) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  *out_position = low;
-  return top_bytes;
-}
-
 // Places all blocks in packer->order. Returns the end.
 static uint64_t run_pass(packer_t *packer) {
   uint64_t end_bytes = 0;
+  delta_placed_clear(&packer->placed);
   for (uint32_t k = 0; k < packer->count; ++k) {
     const delta_block_t *block = &packer->blocks[packer->order[k]];
-    uint32_t position;
-    const uint64_t offset_bytes = find_gap(packer, block, k, &position);
-    memmove(&packer->placed[position + 1], &packer->placed[position], (k - position) * sizeof *packer->placed);
-    packer->placed[position] = (placed_block_t){offset_bytes, offset_bytes + block->size_bytes, block->first, block->last};
+    const uint64_t offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){offset_bytes, offset_bytes + block->size_bytes, block->first, block->last});
+    packer->effort += DELTA_PLACED_CHUNK; // the adding
     packer->offsets[packer->order[k]] = offset_bytes;
     if (offset_bytes + block->size_bytes > end_bytes) end_bytes = offset_bytes + block->size_bytes;
   }
@@ -284,7 +255,7 @@ static void repair(packer_t *packer) {
 
 static delta_status_t allocate_tables(packer_t *packer) {
   const uint32_t count = packer->count;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, (size_t)count + 1, &packer->placed));
+  DELTA_RETURN_IF_ERROR(delta_placed_init(&packer->placed, count, &packer->region));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->ranked));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->order));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->best_order));

@@ -247,7 +247,7 @@ static delta_status_t init_state(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->allocator));
   DELTA_RETURN_IF_ERROR(delta_evaluator_init(&state->evaluator, state->problem, state->order, state->allocator));
   DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
+      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, 0, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
 }
 
