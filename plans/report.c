@@ -202,17 +202,7 @@ static delta_status_t write_program(delta_json_writer_t *writer, const delta_vie
   delta_json_begin_object(writer, NULL);
   write_text(writer, "program", view->program);
   delta_json_write_int64(writer, "batch", view->batch);
-<<<<<<< HEAD
-#define WRITE_NUMBER(member) delta_json_write_int64(writer, #member, (int64_t)schedule->member);
-  WRITE_NUMBER(peak_bytes)
-  WRITE_NUMBER(peak_step)
-  WRITE_NUMBER(arena_bytes)
-  WRITE_NUMBER(host_bytes)
-  WRITE_NUMBER(swapped_bytes) WRITE_NUMBER(swapped_tensors) WRITE_NUMBER(recomputed_nodes)
-#undef WRITE_NUMBER
-=======
 #define WRITE_NUMBER(member)  delta_json_write_int64(writer, #member, (int64_t)schedule->member);
->>>>>>> report
 #define WRITE_SECONDS(member) delta_json_write_double(writer, #member, schedule->member);
   DELTA_SCHEDULE_BYTES(WRITE_NUMBER)
   DELTA_SCHEDULE_COUNTS(WRITE_NUMBER)

@@ -133,15 +133,11 @@ Test(cli_show, faults, .timeout = 240) {
       {1, RUN "--trace x.npy", "--trace|x.npy"},
       {1, RUN "-o same --trace same", "-o|--trace|same"},
       {1, "trap '' XFSZ; ulimit -f 1; " RUN "--trace t.json > out", "t.json|File too large"},
-<<<<<<< HEAD
       {1,
        RUN "--trace t2.json --checkpoint ck > out && deltarun a.plan --data x=x.npy,label=y.npy --steps 7 --no-shuffle --checkpoint ck "
            "--resume --trace "
            "u.json --trace-step 3 > out",
        "--trace-step|3|7|u.json"},
-=======
-      {1, RUN "--checkpoint ck > out && " RUN "--checkpoint ck --resume --trace u.json --trace-step 3 > out", "--trace-step|3|5|u.json"},
->>>>>>> report
       {2, RUN "--trace-step 3", "--trace-step|--trace"},
       {2, RUN "--trace t.json --trace-step 0", "--trace-step|1"},
   };
