@@ -10,6 +10,7 @@
 #include "onnx/graph/emit.h"
 #include "onnx/parts/parts.h"
 #include "onnx/reference/run.h"
+#include "plans/problem.h"
 #include "tests/support/training.h"
 
 #define SHAPE(rank_, ...) ((delta_shape_t){.rank = (rank_), .dims = {__VA_ARGS__}})
@@ -103,6 +104,22 @@ static delta_tensor_id_t build_dropout_inside(fixture_t *f) {
   const int32_t permutation[] = {1, 0};
   return dropout(f, delta_emit_transpose(&f->emit, samples(f, SHAPE(2, BATCH, 5)), permutation));
 }
+static delta_tensor_id_t build_attention(fixture_t *f) {
+  const delta_attention_attrs_t attrs = {.scale = 0.5, .ratio = 0.3, .stream = 7};
+  const delta_shape_t shape = SHAPE(4, BATCH, 2, 3, 5);
+  return DELTA_EMIT(&f->emit, ATTENTION, attrs, samples(f, shape), samples(f, shape), samples(f, shape), input(f, SHAPE(2, 3, 3)),
+                    delta_emit_scalar(&f->emit, DELTA_DTYPE_INT64, 5), delta_emit_scalar(&f->emit, DELTA_DTYPE_INT64, 3));
+}
+// The gradient of a mask that all samples share is summed over them.
+static delta_tensor_id_t build_attention_gradient(fixture_t *f) {
+  const delta_attention_attrs_t attrs = {.scale = 0.5, .heads_inside = true};
+  const delta_shape_t shape = SHAPE(4, BATCH, 3, 2, 5), sums = SHAPE(3, BATCH, 2, 3);
+  const delta_tensor_id_t inputs[7] = {samples(f, shape), samples(f, shape), samples(f, sums),           samples(f, shape),
+                                       samples(f, shape), samples(f, shape), input(f, SHAPE(3, 2, 3, 3))};
+  delta_tensor_id_t outputs[4];
+  delta_emit_node(&f->emit, DELTA_CORE_ATTENTION_GRAD, &attrs, sizeof attrs, inputs, 7, outputs, 4, UINT64_C(8));
+  return outputs[3];
+}
 static delta_tensor_id_t build_softmax(fixture_t *f) { return exponential(f, samples(f, SHAPE(2, BATCH, 5))); }
 static delta_tensor_id_t build_sum_so_far(fixture_t *f) {
   const delta_cumsum_attrs_t attrs = {.axis = 0};
@@ -169,6 +186,8 @@ static const part_case_t cases[] = {
     {"gradient of a filter", build_conv_weight, DELTA_CORE_CONV_WEIGHT, false},
     {"dropout", build_dropout, DELTA_CORE_DROPOUT, false},
     {"dropout along another axis", build_dropout_inside, DELTA_CORE_DROPOUT, true},
+    {"attention with dropout", build_attention, DELTA_CORE_ATTENTION, false},
+    {"gradient of a mask", build_attention_gradient, DELTA_CORE_ATTENTION_GRAD, false},
     {"softmax", build_softmax, DELTA_CORE_SOFTMAX, false},
     {"along the batch", build_sum_so_far, DELTA_CORE_CUMSUM, true},
     {"lookup", build_lookup, DELTA_CORE_GATHER, false},
@@ -250,12 +269,14 @@ Test(parts, operators) {
 
 // The same masks to the last bit, and what repeats along the batch is made as small as a part.
 Test(parts, values_to_the_bit) {
-  delta_graph_t *graph = build_graph(build_dropout, "dropout"), *split = split_graph(graph, "dropout", 4, 0);
-  expect_equal("dropout", graph, split, 0);
-  delta_graph_free(split);
-  delta_graph_free(graph);
-  graph = build_graph(build_constant_rows, "rows");
-  split = split_graph(graph, "rows", 3, 0);
+  static delta_tensor_id_t (*const masked[])(fixture_t * f) = {build_dropout, build_attention};
+  for (size_t i = 0; i < sizeof masked / sizeof *masked; ++i) {
+    delta_graph_t *whole = build_graph(masked[i], "dropout"), *parts = split_graph(whole, "dropout", 4, 0);
+    expect_equal("dropout", whole, parts, 0);
+    delta_graph_free(parts);
+    delta_graph_free(whole);
+  }
+  delta_graph_t *graph = build_graph(build_constant_rows, "rows"), *split = split_graph(graph, "rows", 3, 0);
   expect_equal("rows", graph, split, 0);
   for (size_t n = 0; n < split->nodes.count; ++n) {
     const delta_shape_t *shape = &delta_node_output(split, &split->nodes.items[n], 0)->shape;
@@ -302,6 +323,30 @@ static delta_tensor_id_t build_narrowing(fixture_t *f) {
   const delta_tensor_id_t wide = exponential(f, samples(f, SHAPE(2, BATCH, 64)));
   const delta_tensor_id_t narrow = delta_emit_matmul(&f->emit, wide, input(f, SHAPE(2, 64, 2)), false, false);
   return exponential(f, delta_emit_matmul(&f->emit, narrow, input(f, SHAPE(2, 2, 4)), false, false));
+}
+
+// A problem knows which of its tensors are parts of one.
+Test(parts, rings) {
+  delta_graph_t *graph = build_graph(build_normalized, "rings"), *split = split_graph(graph, "rings", 3, 0);
+  delta_node_cost_t costs[64] = {{0}};
+  const delta_problem_graph_options_t options = {.costs = costs, .alignment_bytes = 1};
+  const uint32_t *tensors = NULL;
+  delta_problem_t *problem = NULL;
+  cr_assert_leq(split->nodes.count, sizeof costs / sizeof *costs);
+  delta_test_expect_ok(delta_problem_from_graph(split, &options, delta_allocator_system(), &problem, &tensors), "problem");
+  uint32_t in_rings = 0;
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    uint32_t length = 1;
+    for (uint32_t next = delta_problem_next_kin(problem, t); next != t && length <= problem->tensor_count; ++length) {
+      next = delta_problem_next_kin(problem, next);
+    }
+    cr_expect(length == 1 || length == 3, "tensor %u is in a ring of %u", t, length);
+    in_rings += length == 3;
+  }
+  cr_expect_eq(in_rings, 3 * 5, "samples, two moments, two results: not %u", in_rings);
+  delta_problem_free(problem);
+  delta_graph_free(split);
+  delta_graph_free(graph);
 }
 
 Test(parts, region) {
