@@ -11,6 +11,7 @@
 #include "plans/plan_show.h"
 #include "plans/problem_json.h"
 #include "runtime/absent.h"
+#include "runtime/plan_create.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/plan_refit.h"
@@ -277,9 +278,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
-    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch%s)",
                                  delta_size_text(plan->totals.budget_bytes, budget_text),
-                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes,
+                                 plan->build.parts > 1 || parts->batch < 2 ? "" : ", or --split auto");
   }
   if (status) return status;
   delta_plan_program_t *program = &plan->programs[plan->program_count++];
@@ -356,6 +358,7 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.eager = policy == DELTA_POLICY_EAGER;
   build.import.levers = build.eager ? 0 : maker->plan->build.eager ? DELTA_LEVERS_ALL : maker->plan->levers;
   build.import.log = (delta_log_sink_t){0};
+  build.parts = 1; // references are of the whole batch
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
   delta_program_choice_t choice = maker->choice;
@@ -384,7 +387,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  if (maker->policy == DELTA_POLICY_EAGER) {
+  if (maker->policy == DELTA_POLICY_EAGER || maker->plan->build.parts > 1) {
     DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
@@ -590,8 +593,8 @@ static void deinit_maker(delta_plan_maker_t *maker) {
   delta_plan_free(maker->plan);
 }
 
-delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
-                                 delta_plan_summary_t *out_summary) {
+delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                     delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
   if (out_summary)
