@@ -26,7 +26,7 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
+  const char *split, *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
       *dump_problem, *report, *trace, *model, *budgets;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
@@ -113,7 +113,18 @@ static const delta_option_t option_rows[] = {
          "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same "
          "search with one "
          "of the two. chen, checkmate, dtr, superneurons, vdnn, capuchin, tsplit, pofo: the rules of others, from their papers."},
-    LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
+    {.section = "MEMORY",
+     .name = "--split",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "off|on|auto|N",
+     .offset = AT(split),
+     .help = "Whether the step runs in parts along the batch, one after the other where nothing couples them (batch statistics do): less "
+             "memory, "
+             "more and smaller kernels. off (the default); N: 2 to 16 parts; on: whatever plan is fastest within the time limit, whole or "
+             "in parts; "
+             "auto: in parts only if it does not fit whole. N:SHARE% splits only what has tensors of at least that share of the largest. "
+             "Sums over the "
+             "batch round differently in parts, so results depend on it."},
     {.section = "MEMORY",
      .name = "--levers",
      .kind = DELTA_OPTION_TEXT,
@@ -435,6 +446,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.device = settings->device;
   if (settings->policy) options.policy = settings->policy;
   options.levers = settings->levers;
+  options.split = settings->split;
   options.budget = settings->budget;
   options.host_budget = settings->host_budget;
   options.batch = settings->batch;

@@ -144,8 +144,7 @@ static delta_status_t release_by_rule(const delta_planner_t *planner, uint64_t c
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_rule_apply(&planner->row->rule, capacity_bytes, &releaser), cleanup);
   for (bool found = !planner->row->is_soft; found && releaser.schedule->peak_bytes > capacity_bytes;) {
-    delta_decision_t decision;
-    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &decision, &found), cleanup);
+    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &found), cleanup);
   }
   DELTA_GOTO_IF_ERROR(status, take_schedule(planner, &releaser, out_schedule), cleanup);
 cleanup:

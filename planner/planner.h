@@ -5,7 +5,7 @@
 #include "plans/schedule.h"
 
 // Policies: one row each. X(identifier, name, help). All end in the same expand, simulate and layout.
-#define DELTA_POLICIES(X)                                                                                             \
+#define DELTA_POLICIES(X)                                                                                       \
   X(NONE, "none", "no swap, no recompute: our order and in-place reuse")                                        \
   X(EAGER, "eager", "what an eager framework holds: levers off, program order, all gradients until the update") \
   X(DELTA, "delta", "Delta's own search")                                                                       \

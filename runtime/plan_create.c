@@ -11,8 +11,10 @@
 #include "plans/plan_show.h"
 #include "plans/problem_json.h"
 #include "runtime/absent.h"
+#include "runtime/plan_create.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
+#include "runtime/plan_refit.h"
 #include "runtime/program.h"
 
 enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
@@ -276,9 +278,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
-    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch%s)",
                                  delta_size_text(plan->totals.budget_bytes, budget_text),
-                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes,
+                                 plan->build.parts > 1 || parts->batch < 2 ? "" : ", or --split auto");
   }
   if (status) return status;
   delta_plan_program_t *program = &plan->programs[plan->program_count++];
@@ -355,6 +358,7 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.eager = policy == DELTA_POLICY_EAGER;
   build.import.levers = build.eager ? 0 : maker->plan->build.eager ? DELTA_LEVERS_ALL : maker->plan->levers;
   build.import.log = (delta_log_sink_t){0};
+  build.parts = 1; // references are of the whole batch
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
   delta_program_choice_t choice = maker->choice;
@@ -383,7 +387,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  if (maker->policy == DELTA_POLICY_EAGER) {
+  if (maker->policy == DELTA_POLICY_EAGER || maker->plan->build.parts > 1) {
     DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
@@ -589,8 +593,8 @@ static void deinit_maker(delta_plan_maker_t *maker) {
   delta_plan_free(maker->plan);
 }
 
-delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
-                                 delta_plan_summary_t *out_summary) {
+delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                     delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
   if (out_summary)
@@ -636,4 +640,71 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
 cleanup:
   deinit_maker(&maker);
   return status;
+}
+
+// ---- Planning again
+
+// What is known of the plan but for places and schedules, which come anew.
+static delta_status_t begin_refit(const delta_refit_options_t *options, delta_plan_maker_t *maker) {
+  const delta_plan_t *known = options->plan;
+  DELTA_RETURN_IF_ERROR(delta_plan_create_empty(maker->allocator, &maker->plan));
+  delta_plan_t *plan = maker->plan;
+  const delta_region_t region = plan->region;
+  *plan = *known;
+  plan->allocator = maker->allocator;
+  plan->region = region;
+  plan->states = NULL;
+  plan->programs = NULL;
+  plan->state_count = plan->program_count = 0;
+  plan->totals.budget_bytes = options->budget_bytes;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, known->state_count, &plan->states));
+  memcpy(plan->states, known->states, known->state_count * sizeof *plan->states);
+  plan->state_count = known->state_count;
+  for (uint32_t i = 0; i < known->program_count && i < DELTA_MOST_PROGRAMS; ++i) {
+    // The homes of states are set in copies.
+    delta_problem_t *problem = NULL;
+    maker->parts[i] = *options->parts[i];
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, 1, &problem));
+    *problem = *maker->parts[i].problem;
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, problem->tensor_count, &problem->tensors));
+    memcpy(problem->tensors, maker->parts[i].problem->tensors, problem->tensor_count * sizeof *problem->tensors);
+    if (options->offload_bytes_per_second > 0) problem->offload_bytes_per_second = options->offload_bytes_per_second;
+    if (options->prefetch_bytes_per_second > 0) problem->prefetch_bytes_per_second = options->prefetch_bytes_per_second;
+    maker->parts[i].problem = problem;
+    ++maker->part_count;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t refit(const delta_refit_options_t *options, delta_plan_maker_t *maker) {
+  uint64_t below_none_bytes;
+  DELTA_RETURN_IF_ERROR(begin_refit(options, maker));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(maker->plan->policy, &maker->policy));
+  DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
+  if (below_none_bytes > options->budget_bytes && !delta_policy_keeps_budgets(maker->policy)) {
+    maker->policy = DELTA_POLICY_DELTA_FIXED;
+    maker->plan->policy = delta_policy_info(maker->policy)->name;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
+  }
+  maker->resident_minimum_bytes = below_none_bytes;
+  DELTA_RETURN_IF_ERROR(find_minimum(maker));
+  DELTA_RETURN_IF_ERROR(choose_homes(maker));
+  return plan_programs(maker);
+}
+
+delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan) {
+  *out_plan = NULL;
+  const double start_seconds = delta_clock_seconds();
+  const delta_plan_options_t plan_options = {.time_limit_seconds = options->time_limit_seconds};
+  delta_device_t granules = {.granule_bytes = options->granule_bytes}; // all of a device that planning looks at
+  delta_plan_maker_t maker = {.options = &plan_options, .allocator = allocator, .device = &granules};
+  delta_status_t status = refit(options, &maker);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker.planners[i]);
+  if (status) {
+    delta_plan_free(maker.plan);
+    return status;
+  }
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
+  *out_plan = maker.plan;
+  return DELTA_OK;
 }

@@ -52,10 +52,4 @@ void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t
 DELTA_MUST_USE delta_status_t delta_program_input(const delta_program_parts_t *parts, uint32_t input, int64_t ignore_index,
                                                   delta_input_info_t *out_info);
 
-// Rows of the built graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
-int64_t delta_program_rows(const delta_graph_t *graph);
-
-// A name Delta gave (delta.seed, delta.learning_rate), not the model's.
-bool delta_is_own_name(const char *name);
-
 #endif // DELTA_RUNTIME_PROGRAM_H_

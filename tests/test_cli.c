@@ -156,6 +156,12 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
       {"deltaplan model.onnx --levers ''", "--levers"},
       {"deltaplan model.onnx --levers fuse --policy eager", "--levers|eager"},
+      {"deltaplan model.onnx --split 17", "--split|17|16|auto"},
+      {"deltaplan model.onnx --split 0", "--split|0"},
+      {"deltaplan model.onnx --split 4:", "--split|4:|SHARE%"},
+      {"deltaplan model.onnx --split 4:101%", "--split|101"},
+      {"deltaplan model.onnx --split x", "--split|x|auto"},
+      {"deltaplan model.onnx --split on --policy eager", "--split|eager"},
       {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
       {"deltaplan model.onnx --device tpu", "--device|tpu|cpu"},
       {"deltaplan model.onnx --threads 0", "--threads|1"},
@@ -238,8 +244,6 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
       "deltaplan model.onnx --device cuda:1",
-      "deltaplan model.onnx --split on",
-      "deltarun a.plan --budget-file b",
       "deltarun a.plan --verify",
   };
   delta_workplace_t w;

@@ -353,7 +353,7 @@ static const foreign_case_t foreign_cases[] = {
     {"libraries", other_libraries, DELTA_STATUS_MISMATCH, "onednn 0.1|deltaplan"},
     {"model", other_model, DELTA_STATUS_MISMATCH, "model.onnx|SHA-256|deltaplan"},
     {"graph", other_hash, DELTA_STATUS_MISMATCH, "graph|deltaplan"},
-    {"threads", other_threads, DELTA_STATUS_MALFORMED, "deltaplan"},
+    {"threads", other_threads, DELTA_STATUS_MISMATCH, "numerics|deltaplan"},
     {"numerics", other_numerics, DELTA_STATUS_MISMATCH, "numerics|deltaplan"},
     {"overlap", overlap, DELTA_STATUS_MALFORMED, "deltaplan"},
     {"beyond the arena", beyond_the_arena, DELTA_STATUS_MALFORMED, "deltaplan"},

@@ -31,8 +31,10 @@ typedef struct delta_plan_options {
   const char *policy;        // "delta-fixed"; docs/policies.md has all
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
-  const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
-  int64_t batch;             // 0: the model's own
+  // In how many parts along the batch a step runs: "off", "2" to "16", "on" (whatever is fastest), "auto" (none unless it does not fit); NULL: off
+  const char *split;
+  const char *host_budget; // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
+  int64_t batch;           // 0: the model's own
   const delta_dim_t *dims;
   size_t dim_count;
   const char *loss;      // "cross_entropy", "mse:OUTPUT", "output:NAME"; NULL: the model is only evaluated if it has no loss: an error
@@ -118,6 +120,7 @@ struct delta_plan_summary {
   uint32_t trainable_tensors;
   double learning_rate;  // the rate a run begins with unless it is told another
   int64_t accumulate;    // micro-batches per update
+  int64_t parts;         // in which a step runs, along the batch
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;
