@@ -146,7 +146,7 @@ static const bench_row_t rows[] = {
      {REALS(16, 64, 56, 56)},
      0},
     {"dropout 4M",
-     NODE(DROPOUT, delta_dropout_attrs_t, 0.1, 1),
+     NODE(DROPOUT, delta_dropout_attrs_t, .ratio = 0.1, .stream = 1),
      3,
      2,
      {REALS(4194304), {DELTA_DTYPE_INT64, {0, {0}}}, {DELTA_DTYPE_INT64, {0, {0}}}},
