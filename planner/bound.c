@@ -16,7 +16,9 @@
 #include "planner/bound_dual.h"
 #include "planner/bound_place.h"
 
-enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_MAX = 1000, ROUNDS_BETWEEN_VALUES = 25 };
+enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_MAX = 1000, ROUNDS_BETWEEN_VALUES = 25, VALUES_WITHOUT_GAIN = 6 };
+// Of the work: less is no gain.
+static const double least_gain = 1e-5;
 // Visits of intervals in all rounds: about half a second.
 static const double visits_max = 2e7;
 // How fast each side moves: tensors and flow by seconds in units of the work, prices by what a byte costs to make again where most is needed.
@@ -108,19 +110,21 @@ static double count_visits(const delta_bound_model_t *model) {
   return visits;
 }
 
-// The best value seen until it is enough or the rounds are over.
+// The best value seen until it is enough, no longer rises, or the rounds are over.
 static double play_to_end(bound_play_t *play, double enough_seconds) {
   const double rounds = fmin(ROUNDS_MAX, visits_max / count_visits(play->model));
-  double best = play->work_seconds;
-  for (int round = 1; round <= rounds && best < enough_seconds; ++round) {
+  const delta_bound_vector_t none = {0};
+  double best = -INFINITY;
+  int without_gain = 0;
+  for (int round = 1; round <= rounds && best < enough_seconds && without_gain < VALUES_WITHOUT_GAIN; ++round) {
     play_round(play, round);
     if (round % ROUNDS_BETWEEN_VALUES != 0 && round + 1 <= rounds) continue;
-    const delta_bound_vector_t none = {0};
     set_sum(&play->dual->point, play->dual_sum, &none, 1.0 / round);
     const double value = delta_bound_dual_value(play->dual);
+    without_gain = value > best + least_gain * play->work_seconds ? 0 : without_gain + 1;
     if (value > best) best = value;
   }
-  return best;
+  return fmax(best, play->work_seconds);
 }
 
 // What rounding in sums of so many terms may add.

@@ -47,6 +47,9 @@ typedef struct delta_problem_tensor {
 enum {
   DELTA_STEP_PURE = 1 << 0,   // may run again with the same result
   DELTA_STEP_UPDATE = 1 << 1, // writes a state: every other reader of the state's old value runs before it
+  // What rules of rival policies ask for; of steps of the forward pass alone. They change no meaning.
+  DELTA_STEP_CONVOLUTION = 1 << 2,
+  DELTA_STEP_PRODUCT = 1 << 3, // of matrices
 };
 
 typedef struct delta_inplace_pair {

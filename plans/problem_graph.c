@@ -184,12 +184,18 @@ static void mark_gradients(problem_builder_t *builder, const delta_node_t *node)
   }
 }
 
+static uint32_t flags_of_node(const delta_node_t *node) {
+  if (node->phase != DELTA_PHASE_FORWARD) return DELTA_STEP_PURE;
+  return DELTA_STEP_PURE | (node->op == DELTA_CORE_CONV ? DELTA_STEP_CONVOLUTION : 0) |
+         (node->op == DELTA_CORE_MATMUL ? DELTA_STEP_PRODUCT : 0);
+}
+
 static delta_status_t add_step(problem_builder_t *builder, uint32_t index) {
   const delta_node_t *node = &builder->graph->nodes.items[index];
   if (!node_works(builder->graph, node)) return DELTA_OK;
   const delta_node_cost_t *cost = &builder->options->costs[index];
   delta_problem_step_t *step = &builder->problem->steps[builder->problem->step_count++];
-  *step = (delta_problem_step_t){.node = index, .seconds = cost->seconds, .flags = DELTA_STEP_PURE};
+  *step = (delta_problem_step_t){.node = index, .seconds = cost->seconds, .flags = flags_of_node(node)};
   DELTA_RETURN_IF_ERROR(copy_name(builder, node->name ? node->name : "(unnamed)", &step->name));
   if (!delta_size_align(cost->workspace_bytes, builder->options->alignment_bytes, &step->workspace_bytes)) {
     return delta_status_make(UNSUPPORTED, "node '%s': a workspace of %zu bytes", step->name, cost->workspace_bytes);

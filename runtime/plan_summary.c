@@ -41,6 +41,8 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .memory_workspace_bytes = totals->memory_bytes[DELTA_CLASS_WORKSPACE],
       .memory_inputs_bytes = totals->memory_bytes[DELTA_CLASS_INPUTS],
       .memory_other_bytes = totals->memory_bytes[DELTA_CLASS_OTHER],
+      .seed_policy = plan->seed_policy,
+      .seed_is_plan = plan->seed_is_plan,
       .inputs = plan->inputs,
       .input_count = plan->input_count,
   };

@@ -54,17 +54,18 @@ Test(cli, profiles, .timeout = 120) {
 
 // The largest batch of the table can be planned, and the next cannot.
 Test(cli, fit, .timeout = 240) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 4MiB,1MiB" DEVICE " > fit.json");
-  expect_run(&w, "test $(grep -c '\"largest_batch\"' fit.json) = 2");
-  expect_run(&w, "n=$(sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p' fit.json | head -n 1) && test $n -gt 1 && " FIT_PLAN(
-                     "$n") " && ! " FIT_PLAN("$((n + 1))") " && grep -q -- --budget plan.txt");
-  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --budget 1MiB" DEVICE " | grep -q '1.00 MiB'");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w,
+                         "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 4MiB,1MiB" DEVICE " > fit.json");
+  delta_workplace_expect(&w, "test $(grep -c '\"largest_batch\"' fit.json) = 2");
+  delta_workplace_expect(&w, "n=$(sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p' fit.json | head -n 1) && test $n -gt 1 && " FIT_PLAN(
+                                 "$n") " && ! " FIT_PLAN("$((n + 1))") " && grep -q -- --budget plan.txt");
+  delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --budget 1MiB" DEVICE " | grep -q '1.00 MiB'");
   // Without budgets: parts of what the device has. No plan and no profile is left behind.
-  expect_run(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0" DEVICE " | grep -q '22.0 GiB'");
-  expect_run(&w, "test ! -e cache/delta");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0" DEVICE " | grep -q '22.0 GiB'");
+  delta_workplace_expect(&w, "test ! -e cache/delta");
+  delta_workplace_close(&w);
 }
 
 #define PROBLEM(tensors, nodes) \
@@ -76,14 +77,14 @@ Test(cli, fit, .timeout = 240) {
 
 // What users get wrong: one line each, that says which.
 Test(cli, bad_input, .timeout = 240) {
-  static const line_case_t values[] = {
+  static const delta_line_case_t values[] = {
       {"deltaplan model.onnx --budget nan", "--budget|nan"},
       {"deltaplan model.onnx --budget 1e300", "--budget|1e300"},
       {"deltaplan model.onnx --budget 99999999TiB", "--budget|99999999TiB"},
       {"deltaplan model.onnx --time-limit -1", "--time-limit|-1"},
       {"deltaplan model.onnx --time-limit nan", "--time-limit|nan"},
   };
-  static const line_case_t files[] = {
+  static const delta_line_case_t files[] = {
       {PROFILE("15700000000000.0", "-1"), "t.json|flops_per_second|-1|1e+06"},
       {PROFILE("15700000000000.0", "1e300"), "t.json|flops_per_second|1e+300|1e+18"},
       {PROFILE("15700000000000.0", "\"NaN\""), "t.json|flops_per_second|a number"},
@@ -98,25 +99,26 @@ Test(cli, bad_input, .timeout = 240) {
       {RUN_EDITED("\"device\": \"cpu", "\"device\": \"v100"), "'v100'|does not have|deltaplan"},
       {RUN_EDITED("\"device\": \"cpu", "\"device\": \"t.json"), "'t.json'|does not have|deltaplan"},
   };
-  static const line_case_t too_small[] = {
+  static const delta_line_case_t too_small[] = {
       {PLAN_MEASURED "p --profile estimate --budget 0 > notes.txt", "budget 0 B|--budget"},
       {PLAN_MEASURED "p --profile estimate --budget 1 --policy delta > notes.txt", "budget 1 B|--budget"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, PLAN_MEASURED "here.plan --profile estimate && cp model.onnx other.onnx && printf '\\240\\006\\001' >> other.onnx");
-  EXPECT_FAILURES(&w, 2, values);
-  EXPECT_FAILURES(&w, 1, files);
-  EXPECT_FAILURES(&w, 3, too_small);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(
+      &w, PLAN_MEASURED "here.plan --profile estimate && cp model.onnx other.onnx && printf '\\240\\006\\001' >> other.onnx");
+  DELTA_EXPECT_FAILURES(&w, 2, values);
+  DELTA_EXPECT_FAILURES(&w, 1, files);
+  DELTA_EXPECT_FAILURES(&w, 3, too_small);
   // No time is enough for a first plan, which runs.
-  expect_run(&w, PLAN_MEASURED
-             "quick.plan --profile estimate --policy delta --time-limit 0 --budget minimum && "
-             "deltarun quick.plan --data synthetic --steps 1");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_expect(&w, PLAN_MEASURED
+                         "quick.plan --profile estimate --policy delta --time-limit 0 --budget minimum && "
+                         "deltarun quick.plan --data synthetic --steps 1");
+  delta_workplace_close(&w);
 }
 
 Test(cli, wrong_usage_of_fit, .timeout = 120) {
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltaplan --fit", "no model given"},
       {"deltaplan --fit model.onnx -o p.plan", "-o|--fit"},
       {"deltaplan --fit model.onnx --save-profile p.json", "--save-profile|--fit"},
@@ -130,10 +132,10 @@ Test(cli, wrong_usage_of_fit, .timeout = 120) {
       {"deltaplan --fit model.onnx --budget minimum", "--budget|minimum|sizes"},
       {"deltaplan model.onnx --budget 1GiB,2GiB", "--budget|--fit"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  EXPECT_FAILURES(&w, 2, cases);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  DELTA_EXPECT_FAILURES(&w, 2, cases);
+  delta_workplace_close(&w);
 }
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
@@ -146,7 +148,10 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --budget 0%", "--budget|0%"},
       {"deltaplan model.onnx --budget -5", "--budget|-5"},
       {"deltaplan model.onnx --policy best", "best|none"},
-      {"deltaplan model.onnx --policy dtr", "dtr"},
+      {"deltaplan model.onnx --budgets 50%", "--budgets|--compare"},
+      {"deltaplan model.onnx --compare", "--compare|--budgets"},
+      {"deltaplan model.onnx --compare --budget 50% -o model.plan", "--compare|-o"},
+      {"deltaplan model.onnx --compare --budget 50% --policy dtr", "--compare|--policy"},
       {"deltaplan model.onnx --levers fast", "--levers|fast|attention|loss-chunks"},
       {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
       {"deltaplan model.onnx --levers ''", "--levers"},
@@ -238,8 +243,8 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1", "deltaplan --compare model.onnx",
-      "deltarun a.plan --budget-file b",      "deltarun a.plan --verify",
+      "deltaplan model.onnx --device cuda:1",
+      "deltarun a.plan --verify",
   };
   delta_workplace_t w;
   delta_workplace_open(&w);
