@@ -243,22 +243,16 @@ static delta_status_t try_taken(delta_releaser_t *releaser, bool *out_helps) {
   return DELTA_OK;
 }
 
-// Tries offers from the cheapest on until one helps: for all parts of a tensor, then for it alone.
+// Tries offers from the cheapest on until one helps.
 static delta_status_t take_offer(delta_releaser_t *releaser, const release_offers_t *offers, bool *out_found) {
-  for (size_t i = 0; i < offers->count; ++i) {
+  for (size_t i = 0; i < offers->count && !*out_found; ++i) {
     const delta_decision_t *decision = &offers->items[i].decision;
+    if (*find_refusal(releaser, decision)) continue; // together with another part
     DELTA_RETURN_IF_ERROR(take_kin(releaser, decision));
     DELTA_RETURN_IF_ERROR(try_taken(releaser, out_found));
-    if (!*out_found && releaser->taken.count > 1) {
-      releaser->taken.count = 0;
-      DELTA_RETURN_IF_ERROR(delta_array_push(releaser->allocator, &releaser->taken, decision));
-      DELTA_RETURN_IF_ERROR(try_taken(releaser, out_found));
-    }
-    *find_refusal(releaser, decision) = !*out_found;
-    if (!*out_found) continue;
-    releaser->was_accepted = true;
-    return DELTA_OK;
+    for (size_t k = 0; k < releaser->taken.count; ++k) *find_refusal(releaser, &releaser->taken.items[k]) = !*out_found;
   }
+  releaser->was_accepted |= *out_found;
   return DELTA_OK;
 }
 

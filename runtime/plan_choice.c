@@ -66,8 +66,8 @@ static bool is_done(const plan_choice_t *choice, bool only_if_needed) {
 }
 
 static delta_status_t choose(plan_choice_t *choice, bool only_if_needed) {
-  // Each has its share of the time for searching; what no search needs is on top.
-  choice->options.time_limit_seconds /= CANDIDATE_COUNT;
+  // Each has its share of the time for searching; what no search needs is on top. Only what fits is searched, and then there is one.
+  if (!only_if_needed) choice->options.time_limit_seconds /= CANDIDATE_COUNT;
   for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, only_if_needed); ++c) {
     DELTA_RETURN_IF_ERROR(try_candidate(choice, candidates[c]));
   }
