@@ -73,6 +73,19 @@ static delta_status_t lock_folder(delta_checkpoint_folder_t *folder) {
                            folder->path);
 }
 
+static delta_status_t remove_oldest(const delta_checkpoint_folder_t *folder) {
+  step_list_t steps = {0};
+  delta_status_t status = list_steps(folder, &steps);
+  for (size_t i = 0; !status && i + (size_t)folder->keep < steps.count; ++i) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s%0*lld%s", name_start, STEP_DIGITS, (long long)steps.items[i], name_end);
+    if (unlinkat(folder->descriptor, name, 0) != 0 && errno != ENOENT)
+      status = folder_error(folder->path, "remove an old checkpoint", errno);
+  }
+  delta_array_deinit(folder->allocator, &steps);
+  return status;
+}
+
 delta_status_t delta_checkpoint_folder_open(const char *path, int64_t keep, delta_allocator_t allocator,
                                             delta_checkpoint_folder_t *out_folder) {
   delta_checkpoint_folder_t folder = {.allocator = allocator, .descriptor = -1, .keep = keep};
@@ -83,6 +96,8 @@ delta_status_t delta_checkpoint_folder_open(const char *path, int64_t keep, delt
   DELTA_GOTO_IF_ERROR(status, lock_folder(&folder), cleanup);
   DELTA_GOTO_IF_ERROR(status, list_steps(&folder, &steps), cleanup);
   if (steps.count > 0) DELTA_GOTO_IF_ERROR(status, set_last(&folder, steps.items[steps.count - 1]), cleanup);
+  // A process may have been killed between its newest checkpoint and the removal of the oldest.
+  DELTA_GOTO_IF_ERROR(status, remove_oldest(&folder), cleanup);
   *out_folder = folder;
 cleanup:
   delta_array_deinit(allocator, &steps);
@@ -95,19 +110,6 @@ void delta_checkpoint_folder_close(delta_checkpoint_folder_t *folder) {
   delta_release(folder->allocator, folder->path);
   delta_release(folder->allocator, folder->last_path);
   *folder = (delta_checkpoint_folder_t){.descriptor = -1, .allocator = folder->allocator};
-}
-
-static delta_status_t remove_oldest(const delta_checkpoint_folder_t *folder) {
-  step_list_t steps = {0};
-  delta_status_t status = list_steps(folder, &steps);
-  for (size_t i = 0; !status && i + (size_t)folder->keep < steps.count; ++i) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%s%0*lld%s", name_start, STEP_DIGITS, (long long)steps.items[i], name_end);
-    if (unlinkat(folder->descriptor, name, 0) != 0 && errno != ENOENT)
-      status = folder_error(folder->path, "remove an old checkpoint", errno);
-  }
-  delta_array_deinit(folder->allocator, &steps);
-  return status;
 }
 
 delta_status_t delta_checkpoint_folder_save(delta_checkpoint_folder_t *folder, delta_session_t *session,

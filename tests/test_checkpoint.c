@@ -192,6 +192,10 @@ Test(checkpoint, folder_keeps_the_newest_and_is_one_training_s) {
   close(open(leftover, O_CREAT | O_WRONLY, 0666));
   delta_test_expect_ok(delta_checkpoint_folder_open(path, 2, delta_allocator_system(), &folder), "open again");
   cr_expect_neq(access(leftover, F_OK), 0);
+  delta_checkpoint_folder_close(&folder);
+  // So does what a process that was killed before it could remove it has kept too much.
+  delta_test_expect_ok(delta_checkpoint_folder_open(path, 1, delta_allocator_system(), &folder), "open with less to keep");
+  cr_expect_eq(count_kept(&folder, steps, 3), 1);
   cr_expect(strstr(folder.last_path, "999999999999"), "%s", folder.last_path);
   delta_checkpoint_folder_close(&folder);
   delta_test_training_close(&training);
