@@ -39,14 +39,19 @@ bool delta_policy_keeps_budgets(delta_policy_t policy);
 // INVALID_ARGUMENT lists the names that are available.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
-// What becomes of a tensor in the time between two uses. SWAP: it is copied below once and comes back when it is needed. REBUILD: it is made again when it is
-// needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
-#define DELTA_ACTIONS(X) X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop")
+// What becomes of a tensor in the time between two uses. SWAP: it is copied below once, from its production on, and comes back when it is needed; SWAP_LATE: the copy starts when
+// the gap begins. REBUILD: it is made again when it is needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
+#define DELTA_ACTIONS(X) \
+  X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop") X(SWAP_LATE, "swap_late")
 typedef enum delta_action {
 #define DELTA_ACTION_ENUM(id, name) DELTA_ACTION_##id,
   DELTA_ACTIONS(DELTA_ACTION_ENUM)
 #undef DELTA_ACTION_ENUM
+  DELTA_ACTION_COUNT
 } delta_action_t;
+static inline bool delta_action_swaps(delta_action_t action) { return action == DELTA_ACTION_SWAP || action == DELTA_ACTION_SWAP_LATE; }
+// Whether what is there when an action begins amid a gap stays.
+static inline bool delta_action_stays(delta_action_t action) { return action == DELTA_ACTION_KEEP || action == DELTA_ACTION_REBUILD_HOLD; }
 
 // Base order of a program's steps: each entry is a problem step.
 typedef struct delta_order {
@@ -65,14 +70,18 @@ DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, b
 // The problem's own order.
 DELTA_MUST_USE delta_status_t delta_order_listed(const delta_problem_t *problem, delta_allocator_t allocator, delta_order_t *out_order);
 
-// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
+// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep. A gap may have another action
+// from a place of the order on, so that what closures use on the way is held for some of them alone.
 typedef struct delta_decision {
   uint32_t tensor;
   uint32_t use;
+  uint32_t place; // 0: from the gap's beginning; else after the base step at this place of the order
   delta_action_t action;
 } delta_decision_t;
+// By tensor, use, place: negative, zero, positive.
+int delta_decision_compare(const delta_decision_t *a, const delta_decision_t *b);
 typedef struct delta_decisions {
-  delta_decision_t *items; // sorted by tensor, use
+  delta_decision_t *items; // sorted by tensor, use, place
   size_t count;
   bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
   delta_action_t

@@ -244,7 +244,7 @@ static delta_status_t init_state(delta_search_state_t *state) {
   delta_region_init(&state->region, state->allocator);
   delta_liberties_t liberties = state->options->liberties;
   liberties.may_swap &= lane_seconds_per_byte(state) > 0;
-  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->allocator));
+  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, NULL, 0, state->allocator));
   DELTA_RETURN_IF_ERROR(delta_evaluator_init(&state->evaluator, state->problem, state->order, state->allocator));
   DELTA_RETURN_IF_ERROR(
       delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
