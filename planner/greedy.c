@@ -5,7 +5,7 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum { ACTION_COUNT = DELTA_ACTION_REBUILD_DROP + 1, MOST_OFFERS = 8 };
+enum { ACTION_COUNT = DELTA_ACTION_COUNT, MOST_OFFERS = 8, PATIENCE = 40 };
 
 typedef struct greedy_offer {
   uint32_t gap;
@@ -23,29 +23,25 @@ typedef struct greedy_look {
   uint32_t offer_count;
 } greedy_look_t;
 
-// The fullest step; which place each step belongs to; how many steps before each are too full.
-static delta_status_t look_at_schedule(delta_search_state_t *state, greedy_look_t *look) {
-  const delta_schedule_t *schedule = state->evaluator.expansion.schedule;
-  const int64_t *live_bytes = state->evaluator.live_bytes.items;
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->places, schedule->step_count));
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->full_before, (size_t)schedule->step_count + 1));
-  uint32_t place = 0, full = 0;
-  for (uint32_t s = 0; s < schedule->step_count; ++s) {
-    const delta_schedule_step_t *step = &schedule->steps[s];
-    const bool is_base =
-        step->kind == DELTA_STEP_RUN && place < state->order->step_count && step->problem_step == state->order->steps[place];
-    state->places.items[s] = place;
+// The fullest step; how many steps before each are too full; where each base step stands.
+static delta_status_t look_at_steps(delta_search_state_t *state, greedy_look_t *look) {
+  const delta_quick_step_t *steps = state->quick.steps.items;
+  const uint32_t step_count = (uint32_t)state->quick.steps.count;
+  const int64_t *live_bytes = state->quick.live_bytes.items;
+  state->full_before.count = 0;
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->full_before, (size_t)step_count + 1));
+  uint32_t full = 0;
+  look->step = 0;
+  for (uint32_t s = 0; s < step_count; ++s) {
     state->full_before.items[s] = full;
     full += live_bytes[s] > (int64_t)state->options->capacity_bytes;
-    if (s == 0 || live_bytes[s] > live_bytes[look->step]) {
-      look->step = s;
-      look->place = place;
-      look->is_base = is_base;
-    }
-    if (is_base) state->positions[place++] = s;
+    if (live_bytes[s] > live_bytes[look->step]) look->step = s;
+    if (steps[s].is_base) state->positions[steps[s].place] = s;
   }
-  state->full_before.items[schedule->step_count] = full;
-  state->positions[state->order->step_count] = schedule->step_count;
+  look->place = steps[look->step].place;
+  look->is_base = steps[look->step].is_base;
+  state->full_before.items[step_count] = full;
+  state->positions[state->order->step_count] = step_count;
   return DELTA_OK;
 }
 
@@ -80,13 +76,12 @@ static void offer_gap(greedy_look_t *look, uint32_t gap) {
 // What lives at the fullest step and is not used by it. In a closure, also what is made for it, and what it is made for.
 static void offer_gaps(greedy_look_t *look) {
   const delta_search_state_t *state = look->state;
-  const delta_schedule_t *schedule = state->evaluator.expansion.schedule;
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
+  for (size_t b = 0; b < state->quick.buffers.count; ++b) {
+    const delta_quick_buffer_t *buffer = &state->quick.buffers.items[b];
     if (buffer->first_step > look->step || buffer->last_step < look->step || buffer->tensor == NONE) continue;
     const uint32_t gap = delta_gap_map_find(&state->map, buffer->tensor, look->place);
     const bool is_used =
-        look->is_base && (state->map.ends[gap] == look->place || (buffer->first_step == look->step && schedule->step_count > 1));
+        look->is_base && (state->map.ends[gap] == look->place || (buffer->first_step == look->step && state->quick.steps.count > 1));
     if (!is_used) offer_gap(look, gap);
   }
   if (look->is_base || look->place >= state->order->step_count) return;
@@ -121,13 +116,19 @@ static delta_status_t take_offer(greedy_look_t *look, bool *out_taken) {
 delta_status_t delta_search_greedy(delta_search_state_t *state, double lane_price, double noise) {
   memset(state->refused, 0, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
+  uint64_t least_bytes = state->now.evaluation.excess_bytes;
+  int since_less = 0;
   while (state->now.evaluation.is_possible && state->now.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) {
     greedy_look_t look = {.state = state, .lane_price = lane_price, .noise = noise};
     bool is_taken;
-    DELTA_RETURN_IF_ERROR(look_at_schedule(state, &look));
+    DELTA_RETURN_IF_ERROR(look_at_steps(state, &look));
     offer_gaps(&look);
     DELTA_RETURN_IF_ERROR(take_offer(&look, &is_taken));
     if (!is_taken && look.offer_count == 0) return DELTA_OK;
+    // A lower peak may cost more excess elsewhere, but not for ever.
+    since_less = state->now.evaluation.excess_bytes < least_bytes ? 0 : since_less + 1;
+    if (since_less == 0) least_bytes = state->now.evaluation.excess_bytes;
+    if (since_less == PATIENCE) return DELTA_OK;
   }
   return DELTA_OK;
 }

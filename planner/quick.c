@@ -6,26 +6,34 @@
 
 #define NONE DELTA_PROBLEM_NONE
 
-// ---- Steps and buffers
+// ---- Steps and buffers: there is room for them, made once for each run or copy
 
-static delta_status_t add_buffer(delta_quick_t *quick, uint32_t tensor, size_t size_bytes, uint32_t *out_buffer) {
-  const uint32_t step = quick->steps.count > 0 ? (uint32_t)quick->steps.count - 1 : 0;
-  const delta_quick_buffer_t buffer = {
-      .size_bytes = (int64_t)size_bytes, .tensor = tensor, .first_step = step, .last_step = step, .writer = step};
-  *out_buffer = (uint32_t)quick->buffers.count;
-  return delta_array_push(quick->allocator, &quick->buffers, &buffer);
+static delta_status_t make_room(delta_quick_t *quick, uint32_t buffer_count, uint32_t pair_count) {
+  if (quick->steps.count + 2 >= NONE || quick->buffers.count + buffer_count >= NONE)
+    return delta_status_make(UNSUPPORTED, "the program has more than 2^32 steps or buffers");
+  if (quick->steps.count == quick->steps.capacity)
+    DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->steps, quick->steps.count / 2 + 64));
+  if (quick->buffers.count + buffer_count > quick->buffers.capacity)
+    DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->buffers, quick->buffers.count / 2 + buffer_count + 64));
+  if (quick->pairs.count + pair_count > quick->pairs.capacity)
+    DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->pairs, quick->pairs.count / 2 + pair_count + 64));
+  return DELTA_OK;
 }
 
-static delta_status_t add_step(delta_quick_t *quick, delta_step_kind_t kind, delta_lane_t lane, uint32_t subject, uint32_t partner) {
-  const delta_quick_step_t step = {
+static uint32_t add_buffer(delta_quick_t *quick, uint32_t tensor, int64_t size_bytes) {
+  const uint32_t step = quick->steps.count > 0 ? (uint32_t)quick->steps.count - 1 : 0, buffer = (uint32_t)quick->buffers.count++;
+  quick->buffers.items[buffer] =
+      (delta_quick_buffer_t){.size_bytes = size_bytes, .tensor = tensor, .first_step = step, .last_step = step, .writer = step};
+  return buffer;
+}
+
+static uint32_t add_step(delta_quick_t *quick, delta_step_kind_t kind, uint32_t subject, uint32_t partner) {
+  quick->steps.items[quick->steps.count] = (delta_quick_step_t){
       .kind = kind, .subject = subject, .partner = partner, .place = quick->place, .first_pair = (uint32_t)quick->pairs.count};
-  const uint32_t number = (uint32_t)quick->steps.count;
-  if (quick->steps.count + 1 >= NONE) return delta_status_make(UNSUPPORTED, "the program has more than 2^32 steps");
-  DELTA_RETURN_IF_ERROR(delta_array_push(quick->allocator, &quick->steps, &step));
-  return delta_array_push(quick->allocator, &quick->lanes[lane], &number);
+  return (uint32_t)quick->steps.count++;
 }
 
-// The buffer holds a copy that came back: who reads it waits for that copy.
+// Where a buffer holds a copy that came back, who reads it waits for that copy.
 static void read_buffer(delta_quick_t *quick, uint32_t buffer, uint32_t s) {
   delta_quick_buffer_t *entry = &quick->buffers.items[buffer];
   delta_quick_step_t *step = &quick->steps.items[s];
@@ -34,79 +42,61 @@ static void read_buffer(delta_quick_t *quick, uint32_t buffer, uint32_t s) {
   if (step->partner == NONE || entry->writer > step->partner) step->partner = entry->writer;
 }
 
-static delta_status_t write_outputs(delta_quick_t *quick, const delta_problem_step_t *entry) {
-  for (uint32_t k = 0; k < entry->output_count; ++k) {
-    const uint32_t tensor = entry->outputs[k];
-    const delta_problem_tensor_t *row = &quick->problem->tensors[tensor];
-    if (row->becomes_state != NONE) quick->residences[row->becomes_state].is_overwritten = true;
-    if (delta_problem_tensor_is_state(row)) continue;
-    uint32_t buffer = NONE;
-    DELTA_RETURN_IF_ERROR(add_buffer(quick, tensor, row->size_bytes, &buffer));
-    if (quick->residences[tensor].buffer == NONE) quick->residences[tensor].buffer = buffer;
-  }
-  return DELTA_OK;
-}
-
 // The pairs of the step whose outputs are the buffers from first_output on.
-static delta_status_t note_pairs(delta_quick_t *quick, const delta_problem_step_t *entry, uint32_t s, uint32_t first_output) {
-  const delta_quick_buffer_t *buffers = quick->buffers.items;
-  for (uint32_t k = 0; k < entry->inplace_count; ++k) {
-    delta_quick_pair_t pair = {.step = s, .input = quick->residences[entry->inplace[k].input].buffer, .output = first_output};
-    while (pair.output < quick->buffers.count && buffers[pair.output].tensor != entry->inplace[k].output) ++pair.output;
-    if (pair.input == NONE || pair.output == quick->buffers.count) continue; // in the state area
-    DELTA_RETURN_IF_ERROR(delta_array_push(quick->allocator, &quick->pairs, &pair));
+static void note_pairs(delta_quick_t *quick, const delta_quick_row_t *row, uint32_t s, uint32_t first_output) {
+  for (uint32_t k = 0; k < row->pair_count; ++k) {
+    const uint32_t *pair = &quick->lists[row->pairs + 2 * k];
+    uint32_t output = first_output;
+    while (quick->buffers.items[output].tensor != pair[1]) ++output;
+    quick->pairs.items[quick->pairs.count++] =
+        (delta_quick_pair_t){.step = s, .input = quick->residences[pair[0]].buffer, .output = output};
   }
-  return DELTA_OK;
 }
 
 static delta_status_t run(delta_quick_t *quick, uint32_t problem_step) {
-  const delta_problem_step_t *entry = &quick->problem->steps[problem_step];
-  const uint32_t s = (uint32_t)quick->steps.count;
-  DELTA_RETURN_IF_ERROR(add_step(quick, DELTA_STEP_RUN, DELTA_LANE_COMPUTE, problem_step, NONE));
-  for (uint32_t k = 0; k < entry->input_count; ++k) {
-    const uint32_t buffer = quick->residences[entry->inputs[k]].buffer;
-    if (buffer != NONE) read_buffer(quick, buffer, s);
-  }
-  if (entry->workspace_bytes > 0) {
-    uint32_t workspace;
-    DELTA_RETURN_IF_ERROR(add_buffer(quick, NONE, entry->workspace_bytes, &workspace));
-  }
+  const delta_quick_row_t *row = &quick->rows[problem_step];
+  DELTA_RETURN_IF_ERROR(make_room(quick, row->output_count + 1, row->pair_count));
+  const uint32_t s = add_step(quick, DELTA_STEP_RUN, problem_step, NONE);
+  quick->run_seconds += row->seconds;
+  for (uint32_t k = 0; k < row->input_count; ++k) read_buffer(quick, quick->residences[quick->lists[row->inputs + k]].buffer, s);
+  if (row->workspace_bytes > 0) add_buffer(quick, NONE, row->workspace_bytes);
+  for (uint32_t k = 0; k < row->overwritten_count; ++k) quick->residences[quick->lists[row->overwritten + k]].is_overwritten = true;
   const uint32_t first_output = (uint32_t)quick->buffers.count;
-  DELTA_RETURN_IF_ERROR(write_outputs(quick, entry));
-  return note_pairs(quick, entry, s, first_output);
+  for (uint32_t k = 0; k < row->output_count; ++k) {
+    const uint32_t tensor = quick->lists[row->outputs + k], buffer = add_buffer(quick, tensor, quick->sizes[tensor]);
+    if (quick->residences[tensor].buffer == NONE) quick->residences[tensor].buffer = buffer;
+  }
+  note_pairs(quick, row, s, first_output);
+  return DELTA_OK;
 }
 
 static delta_status_t swap_out(delta_quick_t *quick, uint32_t tensor) {
   delta_quick_residence_t *residence = &quick->residences[tensor];
   if (residence->is_on_host) return DELTA_OK;
-  const uint32_t s = (uint32_t)quick->steps.count;
-  DELTA_RETURN_IF_ERROR(
-      add_step(quick, DELTA_STEP_SWAP_OUT, DELTA_LANE_OFFLOAD, residence->buffer, quick->buffers.items[residence->buffer].writer));
-  quick->buffers.items[residence->buffer].last_step = s;
-  const uint32_t state = quick->problem->tensors[tensor].becomes_state;
-  if (state == NONE) {
-    const uint64_t blocks = (quick->host_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES;
-    quick->host_bytes = blocks * DELTA_HOST_BLOCK_BYTES + quick->problem->tensors[tensor].size_bytes;
-  } else {
-    quick->residences[state].is_on_host = false;
-  }
-  residence->copy = s;
+  DELTA_RETURN_IF_ERROR(make_room(quick, 0, 0));
+  delta_quick_buffer_t *buffer = &quick->buffers.items[residence->buffer];
+  buffer->last_step = residence->copy = add_step(quick, DELTA_STEP_SWAP_OUT, residence->buffer, buffer->writer);
   residence->is_on_host = true;
+  if (quick->homes[tensor] != NONE) {
+    quick->residences[quick->homes[tensor]].is_on_host = false;
+  } else {
+    const uint64_t blocks = (quick->host_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES;
+    quick->host_bytes = blocks * DELTA_HOST_BLOCK_BYTES + (uint64_t)quick->sizes[tensor];
+  }
   return DELTA_OK;
 }
 
 static delta_status_t swap_in(delta_quick_t *quick, uint32_t tensor) {
   delta_quick_residence_t *residence = &quick->residences[tensor];
-  DELTA_RETURN_IF_ERROR(
-      add_step(quick, DELTA_STEP_SWAP_IN, DELTA_LANE_PREFETCH, (uint32_t)quick->buffers.count, residence->copy));
-  return add_buffer(quick, tensor, quick->problem->tensors[tensor].size_bytes, &residence->buffer);
+  DELTA_RETURN_IF_ERROR(make_room(quick, 1, 0));
+  add_step(quick, DELTA_STEP_SWAP_IN, (uint32_t)quick->buffers.count, residence->copy);
+  residence->buffer = add_buffer(quick, tensor, quick->sizes[tensor]);
+  return DELTA_OK;
 }
 
 // ---- Closures
 
-static bool is_resident(const delta_quick_t *quick, uint32_t tensor) {
-  return quick->residences[tensor].buffer != NONE || delta_problem_tensor_is_state(&quick->problem->tensors[tensor]);
-}
+static bool is_resident(const delta_quick_t *quick, uint32_t tensor) { return quick->residences[tensor].buffer != NONE; }
 
 static delta_status_t add_visitor(delta_quick_t *quick, uint32_t tensor) {
   if (quick->residences[tensor].is_visitor) return DELTA_OK;
@@ -118,19 +108,23 @@ static delta_status_t add_visitor(delta_quick_t *quick, uint32_t tensor) {
 static bool may_rebuild(const delta_quick_t *quick, uint32_t producer, uint32_t *out_missing) {
   *out_missing = NONE;
   if (producer == NONE) return false;
-  const delta_problem_step_t *step = &quick->problem->steps[producer];
-  if (!(step->flags & DELTA_STEP_PURE)) return false;
-  for (uint32_t k = step->input_count; k-- > 0;) {
-    if (quick->residences[step->inputs[k]].is_overwritten) return false;
-    if (!is_resident(quick, step->inputs[k])) *out_missing = step->inputs[k];
+  const delta_quick_row_t *row = &quick->rows[producer];
+  if (!row->is_pure) return false;
+  for (uint32_t k = 0; k < row->state_count; ++k) {
+    if (quick->residences[quick->lists[row->states + k]].is_overwritten) return false;
+  }
+  for (uint32_t k = row->input_count; k-- > 0;) {
+    const uint32_t input = quick->lists[row->inputs + k];
+    if (!is_resident(quick, input)) *out_missing = input;
   }
   return true;
 }
 
 static delta_status_t run_again(delta_quick_t *quick, uint32_t producer) {
-  const delta_problem_step_t *step = &quick->problem->steps[producer];
-  for (uint32_t k = 0; k < step->output_count; ++k) {
-    if (!is_resident(quick, step->outputs[k])) DELTA_RETURN_IF_ERROR(add_visitor(quick, step->outputs[k]));
+  const delta_quick_row_t *row = &quick->rows[producer];
+  for (uint32_t k = 0; k < row->output_count; ++k) {
+    const uint32_t output = quick->lists[row->outputs + k];
+    if (!is_resident(quick, output)) DELTA_RETURN_IF_ERROR(add_visitor(quick, output));
   }
   return run(quick, producer);
 }
@@ -181,22 +175,18 @@ static delta_status_t enter_gap(delta_quick_t *quick, uint32_t tensor) {
 }
 
 static delta_status_t begin_tensor(delta_quick_t *quick, uint32_t tensor) {
-  if (quick->problem->tensors[tensor].becomes_state != NONE || is_copied_first(quick, tensor)) {
-    DELTA_RETURN_IF_ERROR(swap_out(quick, tensor));
-  }
+  if (quick->homes[tensor] != NONE || is_copied_first(quick, tensor)) DELTA_RETURN_IF_ERROR(swap_out(quick, tensor));
   return enter_gap(quick, tensor);
 }
 
 static delta_status_t begin_inputs(delta_quick_t *quick) {
-  const delta_problem_t *problem = quick->problem;
-  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    if (!(problem->tensors[t].flags & DELTA_TENSOR_INPUT)) continue;
-    DELTA_RETURN_IF_ERROR(add_buffer(quick, t, problem->tensors[t].size_bytes, &quick->residences[t].buffer));
-    quick->buffers.items[quick->residences[t].buffer].writer = NONE;
+  DELTA_RETURN_IF_ERROR(make_room(quick, quick->input_count, 0));
+  for (uint32_t i = 0; i < quick->input_count; ++i) {
+    const uint32_t tensor = quick->inputs[i], buffer = add_buffer(quick, tensor, quick->sizes[tensor]);
+    quick->residences[tensor].buffer = buffer;
+    quick->buffers.items[buffer].writer = NONE;
   }
-  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    if (problem->tensors[t].flags & DELTA_TENSOR_INPUT) DELTA_RETURN_IF_ERROR(begin_tensor(quick, t));
-  }
+  for (uint32_t i = 0; i < quick->input_count; ++i) DELTA_RETURN_IF_ERROR(begin_tensor(quick, quick->inputs[i]));
   return DELTA_OK;
 }
 
@@ -227,24 +217,21 @@ static void dismiss_visitors(delta_quick_t *quick) {
 }
 
 static delta_status_t expand_place(delta_quick_t *quick, uint32_t place, bool *inout_possible) {
-  const delta_problem_t *problem = quick->problem;
   const uint32_t problem_step = quick->map->order->steps[place];
-  const delta_problem_step_t *step = &problem->steps[problem_step];
+  const delta_quick_row_t *row = &quick->rows[problem_step];
+  const uint32_t *inputs = &quick->lists[row->inputs], *outputs = &quick->lists[row->outputs];
   quick->place = place;
-  for (uint32_t k = 0; k < step->input_count; ++k) {
-    DELTA_RETURN_IF_ERROR(ensure(quick, step->inputs[k], inout_possible));
+  for (uint32_t k = 0; k < row->input_count; ++k) {
+    if (is_resident(quick, inputs[k])) continue;
+    DELTA_RETURN_IF_ERROR(ensure(quick, inputs[k], inout_possible));
     if (!*inout_possible) return DELTA_OK;
   }
   DELTA_RETURN_IF_ERROR(run(quick, problem_step));
   quick->steps.items[quick->steps.count - 1].is_base = true;
-  for (uint32_t k = 0; k < step->output_count; ++k) {
-    if (!delta_problem_tensor_is_state(&problem->tensors[step->outputs[k]])) {
-      DELTA_RETURN_IF_ERROR(begin_tensor(quick, step->outputs[k]));
-    }
-  }
-  for (uint32_t k = 0; k < step->input_count; ++k) {
-    ++quick->residences[step->inputs[k]].gap;
-    if (!delta_problem_tensor_is_state(&problem->tensors[step->inputs[k]])) DELTA_RETURN_IF_ERROR(enter_gap(quick, step->inputs[k]));
+  for (uint32_t k = 0; k < row->output_count; ++k) DELTA_RETURN_IF_ERROR(begin_tensor(quick, outputs[k]));
+  for (uint32_t k = 0; k < row->input_count; ++k) {
+    ++quick->residences[inputs[k]].gap;
+    DELTA_RETURN_IF_ERROR(enter_gap(quick, inputs[k]));
   }
   DELTA_RETURN_IF_ERROR(pass_splits(quick));
   dismiss_visitors(quick);
@@ -252,15 +239,12 @@ static delta_status_t expand_place(delta_quick_t *quick, uint32_t place, bool *i
 }
 
 static delta_status_t keep_outputs(delta_quick_t *quick, bool *inout_possible) {
-  const delta_problem_t *problem = quick->problem;
   quick->place = quick->map->order->step_count;
-  for (uint32_t t = 0; t < problem->tensor_count && *inout_possible; ++t) {
-    if (problem->tensors[t].flags & DELTA_TENSOR_OUTPUT) DELTA_RETURN_IF_ERROR(ensure(quick, t, inout_possible));
+  for (uint32_t i = 0; i < quick->output_count && *inout_possible; ++i) {
+    DELTA_RETURN_IF_ERROR(ensure(quick, quick->outputs[i], inout_possible));
   }
-  for (uint32_t t = 0; t < problem->tensor_count && *inout_possible && quick->steps.count > 0; ++t) {
-    const delta_problem_tensor_t *tensor = &problem->tensors[t];
-    if (!(tensor->flags & DELTA_TENSOR_OUTPUT) || delta_problem_tensor_is_state(tensor)) continue;
-    quick->buffers.items[quick->residences[t].buffer].last_step = (uint32_t)quick->steps.count - 1;
+  for (uint32_t i = 0; i < quick->output_count && *inout_possible && quick->steps.count > 0; ++i) {
+    quick->buffers.items[quick->residences[quick->outputs[i]].buffer].last_step = (uint32_t)quick->steps.count - 1;
   }
   return DELTA_OK;
 }
@@ -309,9 +293,9 @@ static void rewind_walk(delta_quick_t *quick, const uint8_t *actions, uint64_t c
   quick->actions = actions;
   quick->capacity_bytes = capacity_bytes;
   quick->host_bytes = quick->problem->home_bytes;
+  quick->run_seconds = 0;
   quick->place = 0;
   quick->steps.count = quick->buffers.count = quick->pairs.count = quick->visitors.count = 0;
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) quick->lanes[l].count = 0;
   memcpy(quick->residences, quick->at_start, quick->problem->tensor_count * sizeof *quick->residences);
 }
 
@@ -340,23 +324,92 @@ delta_status_t delta_quick_measure(delta_quick_t *quick, const uint8_t *actions,
 
 // ---- Life cycle
 
+static bool lies_in_arena(const delta_problem_t *problem, uint32_t tensor) {
+  return !delta_problem_tensor_is_state(&problem->tensors[tensor]);
+}
+
+static delta_status_t allocate_rows(delta_quick_t *quick) {
+  const delta_problem_t *problem = quick->problem;
+  size_t entry_count = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    entry_count += (size_t)problem->steps[s].input_count + problem->steps[s].output_count + 2 * (size_t)problem->steps[s].inplace_count;
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->step_count, &quick->rows));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, 2 * entry_count, &quick->lists));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->sizes));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->homes));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->inputs));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->outputs));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->at_start));
+  return DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->residences);
+}
+
+// Appends the tensors that lie in the arena.
+static uint32_t list_tensors(delta_quick_t *quick, uint32_t *next, const uint32_t *tensors, uint32_t count) {
+  const uint32_t first = *next;
+  for (uint32_t k = 0; k < count; ++k) {
+    if (lies_in_arena(quick->problem, tensors[k])) quick->lists[(*next)++] = tensors[k];
+  }
+  return first;
+}
+
+static void fill_row(delta_quick_t *quick, const delta_problem_step_t *step, delta_quick_row_t *row, uint32_t *next) {
+  const delta_problem_t *problem = quick->problem;
+  *row = (delta_quick_row_t){
+      .seconds = step->seconds, .workspace_bytes = (int64_t)step->workspace_bytes, .is_pure = step->flags & DELTA_STEP_PURE};
+  row->inputs = list_tensors(quick, next, step->inputs, step->input_count);
+  row->input_count = *next - row->inputs;
+  row->outputs = list_tensors(quick, next, step->outputs, step->output_count);
+  row->output_count = *next - row->outputs;
+  row->states = *next;
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    if (problem->tensors[step->inputs[k]].flags & DELTA_TENSOR_STATE) quick->lists[(*next)++] = step->inputs[k];
+  }
+  row->state_count = *next - row->states;
+  row->overwritten = *next;
+  for (uint32_t k = 0; k < step->output_count; ++k) {
+    const uint32_t state = problem->tensors[step->outputs[k]].becomes_state;
+    if (state != NONE) quick->lists[(*next)++] = state;
+  }
+  row->overwritten_count = *next - row->overwritten;
+  row->pairs = *next;
+  for (uint32_t k = 0; k < step->inplace_count; ++k) {
+    const delta_inplace_pair_t *pair = &step->inplace[k];
+    if (!lies_in_arena(problem, pair->input) || !lies_in_arena(problem, pair->output)) continue;
+    quick->lists[(*next)++] = pair->input;
+    quick->lists[(*next)++] = pair->output;
+  }
+  row->pair_count = (*next - row->pairs) / 2;
+}
+
+static void fill_tables(delta_quick_t *quick) {
+  const delta_problem_t *problem = quick->problem;
+  uint32_t next = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) fill_row(quick, &problem->steps[s], &quick->rows[s], &next);
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    const delta_problem_tensor_t *tensor = &problem->tensors[t];
+    quick->sizes[t] = (int64_t)tensor->size_bytes;
+    quick->homes[t] = lies_in_arena(problem, t) ? tensor->becomes_state : NONE;
+    if (tensor->flags & DELTA_TENSOR_INPUT) quick->inputs[quick->input_count++] = t;
+    if ((tensor->flags & DELTA_TENSOR_OUTPUT) && lies_in_arena(problem, t)) quick->outputs[quick->output_count++] = t;
+    quick->at_start[t] =
+        (delta_quick_residence_t){.buffer = NONE,
+                                  .gap = quick->map->starts[t],
+                                  .copy = NONE,
+                                  .is_on_host = (tensor->flags & DELTA_TENSOR_STATE) && (tensor->flags & DELTA_TENSOR_BELOW)};
+  }
+}
+
 delta_status_t delta_quick_init(delta_quick_t *quick, const delta_problem_t *problem, const delta_gap_map_t *map,
                                 delta_allocator_t allocator) {
   *quick = (delta_quick_t){.problem = problem, .map = map, .allocator = allocator};
   delta_region_init(&quick->region, allocator);
-  delta_status_t status = DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->at_start);
-  if (!status) status = DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->residences);
+  delta_status_t status = allocate_rows(quick);
   if (status) {
     delta_quick_deinit(quick);
     return status;
   }
-  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
-    const uint32_t flags = problem->tensors[t].flags;
-    quick->at_start[t] = (delta_quick_residence_t){.buffer = NONE,
-                                                   .gap = map->starts[t],
-                                                   .copy = NONE,
-                                                   .is_on_host = (flags & DELTA_TENSOR_STATE) && (flags & DELTA_TENSOR_BELOW)};
-  }
+  fill_tables(quick);
   return DELTA_OK;
 }
 

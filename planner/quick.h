@@ -25,8 +25,17 @@ typedef struct delta_quick_buffer {
   bool takes;      // it took those of another
 } delta_quick_buffer_t;
 
+// A problem step without what lies in the state area: entries of quick->lists.
+typedef struct delta_quick_row {
+  double seconds;
+  int64_t workspace_bytes;
+  uint32_t inputs, outputs, states, overwritten, pairs; // first entries: tensors; states it reads, states it writes; of `pairs`: input, output
+  uint32_t input_count, output_count, state_count, overwritten_count, pair_count;
+  bool is_pure;
+} delta_quick_row_t;
+
 typedef struct delta_quick_step {
-  delta_step_kind_t kind;
+  uint32_t kind;           // delta_step_kind_t
   uint32_t subject;        // RUN: problem step; copies: buffer
   uint32_t partner;        // RUN: the last copy back that it reads; SWAP_IN: the copy below; SWAP_OUT: who writes what it copies; or NONE
   uint32_t place;          // in the order: the base step it belongs to
@@ -45,18 +54,25 @@ typedef struct delta_quick {
   const delta_gap_map_t *map;
   delta_allocator_t allocator;
   delta_region_t region;                // Owns the lists by tensor.
+  delta_quick_row_t *rows;              // by problem step
+  uint32_t *lists;                      // what rows name
+  int64_t *sizes;                       // by tensor
+  uint32_t *homes;                      // by tensor: the state whose new value it is and whose home is below, or DELTA_PROBLEM_NONE
+  uint32_t *inputs, *outputs;           // tensors that are there at the start, and at the end
+  uint32_t input_count, output_count;
   delta_quick_residence_t *at_start;    // by tensor
   delta_quick_residence_t *residences;  // by tensor
   const uint8_t *actions;               // of the last call; borrowed
   uint64_t capacity_bytes, host_bytes;  // of the last call
   uint64_t evaluation_count;
-  uint32_t place; // of the walk
+  double run_seconds; // sum of all runs of the last call: no time is shorter
+  uint32_t place;     // of the walk
   DELTA_ARRAY(delta_quick_step_t) steps;
   DELTA_ARRAY(delta_quick_buffer_t) buffers;
   DELTA_ARRAY(delta_quick_pair_t) pairs;
   DELTA_ARRAY(uint32_t) visitors; // tensors brought back since the last base step
   DELTA_ARRAY(uint32_t) pending;  // tensors that wait for others
-  DELTA_ARRAY(uint32_t) lanes[DELTA_LANE_COUNT]; // the steps of each
+  DELTA_ARRAY(uint32_t) lanes[DELTA_LANE_COUNT]; // the steps of each, once time has run
   DELTA_ARRAY(int64_t) live_bytes;  // by step
   DELTA_ARRAY(int64_t) early_bytes; // by step: of copies that come back before they are needed
   DELTA_ARRAY(uint32_t) drain_starts, drain_next; // by step, as the evaluator's
@@ -73,7 +89,7 @@ void delta_quick_deinit(delta_quick_t *quick); // Safe on a zeroed struct.
 // How full the steps are; seconds stay INFINITY. Steps, buffers and live_bytes are valid until the next call. `actions` by gap, borrowed until then.
 DELTA_MUST_USE delta_status_t delta_quick_measure(delta_quick_t *quick, const uint8_t *actions, uint64_t capacity_bytes,
                                                   delta_evaluation_t *out_evaluation);
-// How long what was measured last takes; INFINITY where it does not fit. No time is longer than stop_seconds is worth knowing: INFINITY then.
+// How long what was measured last takes; INFINITY where it does not fit, or where it is seen to take longer than stop_seconds.
 DELTA_MUST_USE delta_status_t delta_quick_time(delta_quick_t *quick, double stop_seconds, delta_evaluation_t *inout_evaluation);
 
 #endif // DELTA_PLANNER_QUICK_H_

@@ -18,6 +18,7 @@ typedef struct quick_run {
   quick_lane_t lanes[DELTA_LANE_COUNT];
   delta_transfer_t offload, prefetch;
   double now_seconds, compute_end_seconds;
+  double left_seconds; // of runs that have not started
 } quick_run_t;
 
 static bool partner_has_ended(const delta_quick_t *quick, uint32_t s) {
@@ -78,7 +79,9 @@ static bool start_lane(quick_run_t *run, int l) {
   switch (l) {
     case DELTA_LANE_COMPUTE:
       lane->is_running = may_run(quick, s);
-      if (lane->is_running) run->compute_end_seconds = run->now_seconds + quick->problem->steps[quick->steps.items[s].subject].seconds;
+      if (!lane->is_running) break;
+      run->compute_end_seconds = run->now_seconds + quick->rows[quick->steps.items[s].subject].seconds;
+      run->left_seconds -= quick->rows[quick->steps.items[s].subject].seconds;
       break;
     case DELTA_LANE_OFFLOAD:
       lane->is_running = partner_has_ended(quick, s);
@@ -118,6 +121,21 @@ static void end_steps(quick_run_t *run) {
   }
 }
 
+static delta_status_t list_lanes(delta_quick_t *quick) {
+  static const delta_lane_t lane_of[DELTA_STEP_KIND_COUNT] = {
+      [DELTA_STEP_RUN] = DELTA_LANE_COMPUTE, [DELTA_STEP_SWAP_OUT] = DELTA_LANE_OFFLOAD, [DELTA_STEP_SWAP_IN] = DELTA_LANE_PREFETCH};
+  const size_t step_count = quick->steps.count;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    quick->lanes[l].count = 0;
+    DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->lanes[l], step_count));
+  }
+  for (size_t s = 0; s < step_count; ++s) {
+    const delta_lane_t l = lane_of[quick->steps.items[s].kind];
+    quick->lanes[l].items[quick->lanes[l].count++] = (uint32_t)s;
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t prepare_run(delta_quick_t *quick) {
   const size_t step_count = quick->steps.count;
   quick->early_bytes.count = quick->drain_starts.count = quick->drain_next.count = 0;
@@ -126,6 +144,7 @@ static delta_status_t prepare_run(delta_quick_t *quick) {
   DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->drain_next, step_count));
   memset(quick->early_bytes.items, 0, (step_count + 1) * sizeof *quick->early_bytes.items);
   if (step_count > 0) memset(quick->drain_starts.items, 0xff, step_count * sizeof *quick->drain_starts.items);
+  DELTA_RETURN_IF_ERROR(list_lanes(quick));
   for (size_t i = 0; i < quick->lanes[DELTA_LANE_OFFLOAD].count; ++i) {
     const uint32_t s = quick->lanes[DELTA_LANE_OFFLOAD].items[i], last = quick->buffers.items[quick->steps.items[s].subject].last_step;
     quick->drain_next.items[s] = quick->drain_starts.items[last];
@@ -153,15 +172,16 @@ static double run_lanes(quick_run_t *run, double stop_seconds) {
     if (!any_runs) return has_finished(run) ? run->now_seconds : INFINITY;
     delta_transfers_share(run->quick->problem, run->now_seconds, &run->offload, &run->prefetch);
     run->now_seconds = fmin(run->compute_end_seconds, fmin(run->offload.end_seconds, run->prefetch.end_seconds));
-    if (run->now_seconds > stop_seconds) return INFINITY;
     end_steps(run);
+    if (run->now_seconds + run->left_seconds > stop_seconds) return INFINITY;
   }
 }
 
 delta_status_t delta_quick_time(delta_quick_t *quick, double stop_seconds, delta_evaluation_t *inout_evaluation) {
   if (!inout_evaluation->is_possible || inout_evaluation->excess_bytes > 0) return DELTA_OK;
+  if (quick->run_seconds > stop_seconds) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(prepare_run(quick));
-  quick_run_t run = {.quick = quick, .compute_end_seconds = INFINITY};
+  quick_run_t run = {.quick = quick, .compute_end_seconds = INFINITY, .left_seconds = quick->run_seconds};
   run.offload = (delta_transfer_t){.full_rate = quick->problem->offload_bytes_per_second, .end_seconds = INFINITY};
   run.prefetch = (delta_transfer_t){.full_rate = quick->problem->prefetch_bytes_per_second, .end_seconds = INFINITY};
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {

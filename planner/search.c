@@ -2,6 +2,7 @@
 #include "planner/search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,46 +10,39 @@
 
 #define NONE DELTA_PROBLEM_NONE
 enum {
-  ACTION_COUNT = DELTA_ACTION_REBUILD_DROP + 1,
+  ACTION_COUNT = DELTA_ACTION_COUNT,
   PRICE_COUNT = 10,
-  UNDO_PASSES = 3,
-  MOST_NEIGHBOURS = 12,
-  ANNEAL_TRIES = 4000,
-  SMALL_MOVES = 64
+  UNDO_PASSES = 3
 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
-static const double LEAST_PRICE = 3e-3, MOST_PRICE = 1;
-// A neighbour is gone on from when it is worse by less than this part of the time, times a draw.
-static const double TOLERATED_PART = 4e-4;
+static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.01;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_planner_effort_t *effort = &state->options->effort;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
-  if (state->evaluator.evaluation_count < LEAST_EVALUATIONS) return false;
-  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
-  if (effort->evaluation_limit > 0 && state->evaluator.evaluation_count >= effort->evaluation_limit) return true;
+  if (state->quick.evaluation_count < LEAST_EVALUATIONS) return false;
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->quick.evaluation_count >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && state->quick.evaluation_count >= effort->evaluation_limit) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
 }
 
 // ---- Plans
 
-static void copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from) {
+void delta_search_copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from) {
   memcpy(to->actions, from->actions, state->map.gap_count);
   to->evaluation = from->evaluation;
 }
 
 delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan) {
-  delta_decisions_t decisions;
-  delta_gap_map_decide(&state->map, plan->actions, state->items, &decisions);
-  return delta_evaluator_measure(&state->evaluator, &decisions, state->options->capacity_bytes, &plan->evaluation);
+  return delta_quick_measure(&state->quick, plan->actions, state->options->capacity_bytes, &plan->evaluation);
 }
 
-static delta_status_t evaluate(delta_search_state_t *state, delta_search_plan_t *plan) {
+delta_status_t delta_search_evaluate(delta_search_state_t *state, delta_search_plan_t *plan, double stop_seconds) {
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, plan));
-  return delta_evaluator_time(&state->evaluator, &plan->evaluation);
+  return delta_quick_time(&state->quick, stop_seconds, &plan->evaluation);
 }
 
 // Faster, or, where neither fits, less full.
@@ -58,19 +52,32 @@ static bool is_better(const delta_evaluation_t *a, const delta_evaluation_t *b) 
   return a->excess_bytes < b->excess_bytes;
 }
 
-// Times state->now, which has been measured, and remembers it when it is the best.
-static delta_status_t offer_now(delta_search_state_t *state) {
-  DELTA_RETURN_IF_ERROR(evaluate(state, &state->now));
-  if (is_better(&state->now.evaluation, &state->best.evaluation)) copy_plan(state, &state->best, &state->now);
+bool delta_search_keep_best(delta_search_state_t *state) {
+  if (!is_better(&state->now.evaluation, &state->best.evaluation)) return false;
+  delta_search_copy_plan(state, &state->best, &state->now);
+  return true;
+}
+
+delta_status_t delta_search_offer_now(delta_search_state_t *state) {
+  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, INFINITY));
+  delta_search_keep_best(state);
   return DELTA_OK;
 }
 
-static double lane_seconds_per_byte(const delta_search_state_t *state) {
+double delta_search_lane_seconds(const delta_search_state_t *state) {
   const double offload = state->problem->offload_bytes_per_second, prefetch = state->problem->prefetch_bytes_per_second;
   return offload > 0 && prefetch > 0 ? 0.5 / offload + 0.5 / prefetch : 0;
 }
 
-static double draw_part(delta_search_state_t *state) { return (double)delta_random_below(&state->random, 1 << 20) / (1 << 20); }
+double delta_search_draw_part(delta_search_state_t *state) { return (double)delta_random_below(&state->random, 1 << 20) / (1 << 20); }
+
+uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *actions) {
+  uint32_t count = 0;
+  for (uint32_t g = 0; g < state->map.gap_count; ++g) {
+    if (actions[g] != state->map.defaults[g]) state->active[count++] = g;
+  }
+  return count;
+}
 
 // ---- Seeds
 
@@ -83,40 +90,56 @@ static delta_status_t take_start(delta_search_state_t *state) {
     const uint32_t gap = state->map.starts[decision->tensor] + decision->use;
     if (state->map.allowed[gap] >> decision->action & 1) state->now.actions[gap] = (uint8_t)decision->action;
   }
-  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * lane_seconds_per_byte(state), 0));
-  return offer_now(state);
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * delta_search_lane_seconds(state), 0));
+  return delta_search_offer_now(state);
 }
 
+// One greedy from the beginning. *out_seconds: INFINITY: it did not fit.
+static delta_status_t try_price(delta_search_state_t *state, double part, double *out_seconds) {
+  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * delta_search_lane_seconds(state), 0));
+  DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+  *out_seconds = state->now.evaluation.seconds;
+    if (getenv("DBG")) fprintf(stderr,"price %g: %g excess %lu evals %lu\n",part,state->now.evaluation.seconds,state->now.evaluation.excess_bytes,state->quick.evaluation_count);
+  return DELTA_OK;
+}
+
+// A grid of prices, and finer ones beside the best.
 static delta_status_t sweep_prices(delta_search_state_t *state) {
+  double best_part = LEAST_PRICE, best_seconds = INFINITY, seconds;
+  const double ratio = pow(MOST_PRICE / LEAST_PRICE, 1.0 / (PRICE_COUNT - 1));
   for (int i = 0; i < PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
-    const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, (double)i / (PRICE_COUNT - 1));
-    memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
-    DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * lane_seconds_per_byte(state), 0));
-    DELTA_RETURN_IF_ERROR(offer_now(state));
+    const double part = LEAST_PRICE * pow(ratio, i);
+    DELTA_RETURN_IF_ERROR(try_price(state, part, &seconds));
+    if (seconds < best_seconds) {
+      best_seconds = seconds;
+      best_part = part;
+    }
   }
+  for (double step = sqrt(ratio); step > FINEST_STEP && best_seconds < INFINITY && !delta_search_is_over(state); step = sqrt(step)) {
+    const double parts[] = {best_part / step, best_part * step};
+    for (int i = 0; i < 2; ++i) {
+      DELTA_RETURN_IF_ERROR(try_price(state, parts[i], &seconds));
+      if (seconds < best_seconds) {
+        best_seconds = seconds;
+        best_part = parts[i];
+      }
+    }
+  }
+  state->good_price = best_part;
   return DELTA_OK;
 }
 
 // ---- Undo
 
-static uint32_t list_active(delta_search_state_t *state, const uint8_t *actions) {
-  uint32_t count = 0;
-  for (uint32_t g = 0; g < state->map.gap_count; ++g) {
-    if (actions[g] != state->map.defaults[g]) state->active[count++] = g;
-  }
-  return count;
-}
-
 // Other actions for one gap of the best plan; what is better stays.
 static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, bool *out_better) {
   for (uint8_t action = 0; action < ACTION_COUNT && !delta_search_is_over(state); ++action) {
     if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
-    copy_plan(state, &state->now, &state->best);
+    delta_search_copy_plan(state, &state->now, &state->best);
     state->now.actions[gap] = action;
-    DELTA_RETURN_IF_ERROR(evaluate(state, &state->now));
-    if (!is_better(&state->now.evaluation, &state->best.evaluation)) continue;
-    copy_plan(state, &state->best, &state->now);
-    *out_better = true;
+    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
+    *out_better |= delta_search_keep_best(state);
   }
   return DELTA_OK;
 }
@@ -125,7 +148,7 @@ static delta_status_t undo_what_is_not_needed(delta_search_state_t *state) {
   bool is_better_now = true;
   for (int pass = 0; pass < UNDO_PASSES && is_better_now; ++pass) {
     is_better_now = false;
-    const uint32_t count = list_active(state, state->best.actions);
+    const uint32_t count = delta_search_list_active(state, state->best.actions);
     for (uint32_t i = 0; i < count && !delta_search_is_over(state); ++i) {
       DELTA_RETURN_IF_ERROR(improve_gap(state, state->active[i], &is_better_now));
     }
@@ -133,80 +156,21 @@ static delta_status_t undo_what_is_not_needed(delta_search_state_t *state) {
   return DELTA_OK;
 }
 
-// ---- Neighbourhoods
-
-static uint8_t draw_action(delta_search_state_t *state, uint32_t gap) {
-  uint8_t action;
-  do action = (uint8_t)delta_random_below(&state->random, ACTION_COUNT);
-  while (!(state->map.allowed[gap] >> action & 1));
-  return action;
-}
-
-// Sets some neighbouring decisions back, or one gap to anything.
-static void disturb(delta_search_state_t *state) {
-  const uint32_t count = list_active(state, state->now.actions);
-  if (count == 0 || delta_random_below(&state->random, 3) == 0) {
-    const uint32_t gap = delta_random_below(&state->random, state->map.gap_count);
-    state->now.actions[gap] = draw_action(state, gap);
-    return;
-  }
-  const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;
-  const uint32_t changed = 1 + delta_random_below(&state->random, most);
-  const uint32_t first = delta_random_below(&state->random, count - changed + 1);
-  const bool flips = delta_random_below(&state->random, 3) == 0;
-  for (uint32_t i = first; i < first + (flips ? 1 : changed); ++i) {
-    const uint32_t gap = state->active[i];
-    state->now.actions[gap] = flips ? draw_action(state, gap) : state->map.defaults[gap];
-  }
-}
-
-static delta_status_t search_neighbourhoods(delta_search_state_t *state, uint64_t most_tries) {
-  delta_search_plan_t *from = &state->before;
-  copy_plan(state, from, &state->best);
-  for (uint64_t i = 0; i < most_tries && !delta_search_is_over(state); ++i) {
-    copy_plan(state, &state->now, from);
-    disturb(state);
-    const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, draw_part(state));
-    DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * lane_seconds_per_byte(state), draw_part(state)));
-    DELTA_RETURN_IF_ERROR(offer_now(state));
-    if (state->now.evaluation.seconds <= from->evaluation.seconds * (1 + TOLERATED_PART * draw_part(state)))
-      copy_plan(state, from, &state->now);
-    if (i % SMALL_MOVES == SMALL_MOVES - 1) copy_plan(state, from, &state->best);
-  }
-  return DELTA_OK;
-}
-
-// ---- Annealing of the excess
-
-static delta_status_t anneal(delta_search_state_t *state) {
-  delta_search_plan_t *from = &state->before;
-  copy_plan(state, from, &state->best);
-  double temperature = (double)from->evaluation.excess_bytes / 4 + 1;
-  for (int i = 0; i < ANNEAL_TRIES && state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state); ++i) {
-    temperature *= 1 - 4.0 / ANNEAL_TRIES;
-    copy_plan(state, &state->now, from);
-    for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
-      const uint32_t gap = delta_random_below(&state->random, state->map.gap_count);
-      state->now.actions[gap] = draw_action(state, gap);
-    }
-    DELTA_RETURN_IF_ERROR(offer_now(state));
-    if (!state->now.evaluation.is_possible) continue;
-    const double worse = (double)state->now.evaluation.excess_bytes - (double)from->evaluation.excess_bytes;
-    if (worse <= 0 || draw_part(state) < exp(-worse / temperature)) copy_plan(state, from, &state->now);
-  }
-  return DELTA_OK;
-}
-
 static delta_status_t run_search(delta_search_state_t *state) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
-  DELTA_RETURN_IF_ERROR(evaluate(state, &state->best));
+  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_search_list_candidates(state));
   if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
-  if (state->best.evaluation.excess_bytes > 0) DELTA_RETURN_IF_ERROR(sweep_prices(state));
-  while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(anneal(state));
+  DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
+  DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
+    if (getenv("DBG")) fprintf(stderr,"undo: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
   while (!delta_search_is_over(state)) {
-    DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
-    DELTA_RETURN_IF_ERROR(search_neighbourhoods(state, 1 + state->map.gap_count));
+    DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
+    if (getenv("DBG")) fprintf(stderr,"sa: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
+    DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
+    if (getenv("DBG")) fprintf(stderr,"lns: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
   }
   return DELTA_OK;
 }
@@ -222,6 +186,7 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->items));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->refused));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->active));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->candidates));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->place_seconds));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->positions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->stamps));
@@ -233,9 +198,8 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
 }
 
 static void deinit_state(delta_search_state_t *state) {
-  delta_array_deinit(state->allocator, &state->places);
   delta_array_deinit(state->allocator, &state->full_before);
-  delta_evaluator_deinit(&state->evaluator);
+  delta_quick_deinit(&state->quick);
   delta_gap_map_deinit(&state->map);
   delta_region_deinit(&state->region);
 }
@@ -243,9 +207,9 @@ static void deinit_state(delta_search_state_t *state) {
 static delta_status_t init_state(delta_search_state_t *state) {
   delta_region_init(&state->region, state->allocator);
   delta_liberties_t liberties = state->options->liberties;
-  liberties.may_swap &= lane_seconds_per_byte(state) > 0;
+  liberties.may_swap &= delta_search_lane_seconds(state) > 0;
   DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, NULL, 0, state->allocator));
-  DELTA_RETURN_IF_ERROR(delta_evaluator_init(&state->evaluator, state->problem, state->order, state->allocator));
+  DELTA_RETURN_IF_ERROR(delta_quick_init(&state->quick, state->problem, &state->map, state->allocator));
   DELTA_RETURN_IF_ERROR(
       delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
@@ -258,7 +222,7 @@ static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_
   out_decisions->items = out_items->items;
   *out_result = (delta_search_result_t){.fits = state->best.evaluation.seconds < INFINITY,
                                         .evaluation = state->best.evaluation,
-                                        .evaluation_count = state->evaluator.evaluation_count};
+                                        .evaluation_count = state->quick.evaluation_count};
   return DELTA_OK;
 }
 
