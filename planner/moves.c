@@ -3,13 +3,15 @@
 // A plan at its budget leaves little to change alone: what one gap frees another takes, and a lane that is full carries one tensor in place of another. So most moves change two or
 // three gaps at once, some of them near each other.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/search_state.h"
 
 enum {
+  UNDO_PASSES = 3,
   MOST_NEIGHBOURS = 12,
-  NEIGHBOURHOODS = 200,
+  NEIGHBOURHOODS = 3000,
   MOVES_PER_CANDIDATE = 60,
   LEAST_MOVES = 2000,
   EXCESS_TRIES = 4000,
@@ -20,7 +22,7 @@ enum {
 // A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
 static const double TOLERATED_PART = 4e-4;
 // Temperatures, as parts of the time: at first a plan may become this much slower.
-static const double HOTTEST_PART = 6e-4, COLDEST_PART = 1e-5;
+static const double HOTTEST_PART = 3e-3, COLDEST_PART = 3e-5;
 // A tensor below this part of the excess at the fullest step is no candidate.
 static const double LEAST_PART = 2e-3;
 
@@ -137,6 +139,117 @@ delta_status_t delta_search_anneal_time(delta_search_state_t *state) {
     DELTA_RETURN_IF_ERROR(anneal_step(state, part * seconds));
   }
   return DELTA_OK;
+}
+
+// ---- One or two gaps at a time
+
+typedef struct ranked_gap {
+  double seconds_per_byte; // to rebuild
+  uint32_t gap;
+} ranked_gap_t;
+
+static int compare_ranks(const void *left, const void *right) {
+  const ranked_gap_t *a = left, *b = right;
+  if (a->seconds_per_byte != b->seconds_per_byte) return a->seconds_per_byte < b->seconds_per_byte ? -1 : 1;
+  return a->gap < b->gap ? -1 : a->gap > b->gap;
+}
+
+// Gaps of the best plan that are swapped, the cheapest to rebuild first; and those that are rebuilt, the dearest last.
+static uint32_t rank_gaps(delta_search_state_t *state, bool swapped, ranked_gap_t *ranked) {
+  const uint8_t *actions = state->best.actions;
+  const uint32_t active_count = delta_search_list_active(state, actions);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < active_count; ++i) {
+    const uint32_t gap = state->active[i], tensor = state->map.tensors[gap];
+    const uint8_t other = swapped ? DELTA_ACTION_REBUILD_HOLD : DELTA_ACTION_SWAP;
+    if (actions[gap] == DELTA_ACTION_KEEP || delta_action_swaps((delta_action_t)actions[gap]) != swapped) continue;
+    if (!(state->map.allowed[gap] >> other & 1)) continue;
+    const double seconds = delta_search_closure_seconds(state, actions, tensor, state->map.ends[gap]);
+    ranked[count++] = (ranked_gap_t){seconds / (double)state->problem->tensors[tensor].size_bytes, gap};
+  }
+  if (count > 0) qsort(ranked, count, sizeof *ranked, compare_ranks);
+  return count;
+}
+
+// Other actions for one gap of the best plan; what is better stays.
+static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, bool *out_better) {
+  for (uint8_t action = 0; action < DELTA_ACTION_COUNT && !delta_search_is_over(state); ++action) {
+    if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
+    delta_search_copy_plan(state, &state->now, &state->best);
+    state->now.actions[gap] = action;
+    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
+    *out_better |= delta_search_keep_best(state);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_undo(delta_search_state_t *state) {
+  ranked_gap_t *rebuilt = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(state->allocator, state->map.gap_count, &rebuilt));
+  delta_status_t status = DELTA_OK;
+  bool is_better = true;
+  for (int pass = 0; pass < UNDO_PASSES && is_better; ++pass) {
+    is_better = false;
+    const uint32_t rebuilt_count = rank_gaps(state, false, rebuilt);
+    for (uint32_t r = rebuilt_count; r-- > 0 && !delta_search_is_over(state);) {
+      DELTA_GOTO_IF_ERROR(status, improve_gap(state, rebuilt[r].gap, &is_better), cleanup);
+    }
+    const uint32_t count = delta_search_list_active(state, state->best.actions);
+    for (uint32_t i = 0; i < count && !delta_search_is_over(state); ++i) {
+      if (!delta_action_swaps((delta_action_t)state->best.actions[state->active[i]])) continue;
+      DELTA_GOTO_IF_ERROR(status, improve_gap(state, state->active[i], &is_better), cleanup);
+    }
+  }
+cleanup:
+  delta_release(state->allocator, rebuilt);
+  return status;
+}
+
+// The swapped gap takes the other's way, and the other one that of the swapped; each rebuild is tried in both forms.
+static delta_status_t try_exchange(delta_search_state_t *state, uint32_t swapped, uint32_t rebuilt, bool *inout_better) {
+  static const uint8_t ways[] = {DELTA_ACTION_REBUILD_HOLD, DELTA_ACTION_REBUILD_DROP, DELTA_ACTION_KEEP};
+  for (size_t i = 0; i < sizeof ways; ++i) {
+    if (!(state->map.allowed[swapped] >> ways[i] & 1)) continue;
+    delta_search_copy_plan(state, &state->now, &state->best);
+    state->now.actions[swapped] = ways[i];
+    state->now.actions[rebuilt] = DELTA_ACTION_SWAP;
+    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
+    if (!delta_search_keep_best(state)) continue;
+    *inout_better = true;
+    return DELTA_OK;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t exchange_ranked(delta_search_state_t *state, const ranked_gap_t *swapped, uint32_t swapped_count,
+                                      const ranked_gap_t *rebuilt, uint32_t rebuilt_count, bool *out_better) {
+  for (uint32_t r = rebuilt_count; r-- > 0;) {
+    for (uint32_t i = 0; i < swapped_count && swapped[i].seconds_per_byte < rebuilt[r].seconds_per_byte; ++i) {
+      if (delta_search_is_over(state)) return DELTA_OK;
+      bool is_better = false;
+      if (state->best.actions[swapped[i].gap] == DELTA_ACTION_KEEP) continue;
+      DELTA_RETURN_IF_ERROR(try_exchange(state, swapped[i].gap, rebuilt[r].gap, &is_better));
+      *out_better |= is_better;
+      if (is_better) break;
+    }
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_exchange(delta_search_state_t *state) {
+  ranked_gap_t *swapped = NULL, *rebuilt = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &swapped), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &rebuilt), cleanup);
+  for (bool is_better = true; is_better && !delta_search_is_over(state);) {
+    const uint32_t swapped_count = rank_gaps(state, true, swapped), rebuilt_count = rank_gaps(state, false, rebuilt);
+    is_better = false;
+    DELTA_GOTO_IF_ERROR(status, exchange_ranked(state, swapped, swapped_count, rebuilt, rebuilt_count, &is_better), cleanup);
+  }
+cleanup:
+  delta_release(state->allocator, swapped);
+  delta_release(state->allocator, rebuilt);
+  return status;
 }
 
 // ---- Excess

@@ -11,8 +11,7 @@
 #define NONE DELTA_PROBLEM_NONE
 enum {
   ACTION_COUNT = DELTA_ACTION_COUNT,
-  PRICE_COUNT = 10,
-  UNDO_PASSES = 3
+  PRICE_COUNT = 10
 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
@@ -100,7 +99,7 @@ static delta_status_t try_price(delta_search_state_t *state, double part, double
   DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * delta_search_lane_seconds(state), 0));
   DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
   *out_seconds = state->now.evaluation.seconds;
-    if (getenv("DBG")) fprintf(stderr,"price %g: %g excess %lu evals %lu\n",part,state->now.evaluation.seconds,state->now.evaluation.excess_bytes,state->quick.evaluation_count);
+    if (getenv("DBG")) fprintf(stderr,"price %g: %g run %g excess %lu evals %lu\n",part,state->now.evaluation.seconds,state->quick.run_seconds,state->now.evaluation.excess_bytes,state->quick.evaluation_count);
   return DELTA_OK;
 }
 
@@ -130,32 +129,6 @@ static delta_status_t sweep_prices(delta_search_state_t *state) {
   return DELTA_OK;
 }
 
-// ---- Undo
-
-// Other actions for one gap of the best plan; what is better stays.
-static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, bool *out_better) {
-  for (uint8_t action = 0; action < ACTION_COUNT && !delta_search_is_over(state); ++action) {
-    if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
-    delta_search_copy_plan(state, &state->now, &state->best);
-    state->now.actions[gap] = action;
-    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
-    *out_better |= delta_search_keep_best(state);
-  }
-  return DELTA_OK;
-}
-
-static delta_status_t undo_what_is_not_needed(delta_search_state_t *state) {
-  bool is_better_now = true;
-  for (int pass = 0; pass < UNDO_PASSES && is_better_now; ++pass) {
-    is_better_now = false;
-    const uint32_t count = delta_search_list_active(state, state->best.actions);
-    for (uint32_t i = 0; i < count && !delta_search_is_over(state); ++i) {
-      DELTA_RETURN_IF_ERROR(improve_gap(state, state->active[i], &is_better_now));
-    }
-  }
-  return DELTA_OK;
-}
-
 static delta_status_t run_search(delta_search_state_t *state) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
@@ -164,9 +137,13 @@ static delta_status_t run_search(delta_search_state_t *state) {
   if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
   DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
-  DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
+  DELTA_RETURN_IF_ERROR(delta_search_undo(state));
     if (getenv("DBG")) fprintf(stderr,"undo: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
   while (!delta_search_is_over(state)) {
+    DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
+    if (getenv("DBG")) fprintf(stderr,"exchange: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
+    DELTA_RETURN_IF_ERROR(delta_search_undo(state));
+    if (getenv("DBG")) fprintf(stderr,"undo: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
     DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
     if (getenv("DBG")) fprintf(stderr,"sa: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
     DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));

@@ -59,6 +59,10 @@ uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *ac
 
 // Of what was measured last, with everything kept.
 DELTA_MUST_USE delta_status_t delta_search_list_candidates(delta_search_state_t *state);
+// Takes back what is not needed in the best plan, and what is dear where something else is cheaper: the dearest rebuild first, as it deserves the lanes most.
+DELTA_MUST_USE delta_status_t delta_search_undo(delta_search_state_t *state);
+// Exchanges actions of swapped and rebuilt gaps of the best plan while that helps: a full lane should carry what is dearest to rebuild.
+DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state);
 // Walks from the best plan over plans that fit, by small changes, with a falling temperature.
 DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state);
 // The same over plans that do not fit, for less excess, until one fits.
