@@ -35,14 +35,14 @@ typedef struct delta_expansion {
   delta_region_t tables; // Owns the lists by tensor.
   DELTA_ARRAY(delta_schedule_step_t) steps;
   DELTA_ARRAY(delta_buffer_t) buffers;
-  DELTA_ARRAY(uint32_t) visitors; // tensors brought back since the last base step
-  DELTA_ARRAY(uint32_t) pending;  // tensors that wait for others: the stack of closures
-  DELTA_ARRAY(bool) is_taken;     // by buffer: another took its bytes over
+  DELTA_ARRAY(uint32_t) visitors;    // tensors brought back since the last base step
+  DELTA_ARRAY(uint32_t) pending;     // tensors that wait for others: the stack of closures
+  DELTA_ARRAY(bool) is_taken;        // by buffer: another took its bytes over
   DELTA_ARRAY(delta_split_t) splits; // by place
   size_t next_split;
-  delta_residence_t *at_start;    // by tensor: before the first step
-  delta_residence_t *residences;  // by tensor
-  bool *is_overwritten;           // by state tensor: its new value has been written
+  delta_residence_t *at_start;   // by tensor: before the first step
+  delta_residence_t *residences; // by tensor
+  bool *is_overwritten;          // by state tensor: its new value has been written
 } delta_expansion_t;
 
 // ---- expand.c: an expansion can be repeated with other decisions; then it allocates nothing but what grows.

@@ -19,15 +19,15 @@ typedef struct delta_gap_map {
   const delta_order_t *order;
   delta_region_t region; // Owns the lists.
   uint32_t gap_count;
-  uint32_t *starts;    // by tensor: its first gap, after its production; one more at the end
-  uint32_t *tensors;   // by gap
-  uint32_t *begins;    // by gap: the place in the order of the use before it; 0 for what is there from the start
-  uint32_t *ends;      // by gap: the place of the next use; the order's length: none
-  uint8_t *allowed;    // by gap: bit per action
-  uint8_t *defaults;   // by gap: the action that is not listed as a decision
-  uint32_t *uses;      // by gap: of its tensor before it
-  bool *is_part;       // by gap: it begins where another is split
-  uint32_t *producers; // by tensor: problem step, or DELTA_PROBLEM_NONE
+  uint32_t *starts;        // by tensor: its first gap, after its production; one more at the end
+  uint32_t *tensors;       // by gap
+  uint32_t *begins;        // by gap: the place in the order of the use before it; 0 for what is there from the start
+  uint32_t *ends;          // by gap: the place of the next use; the order's length: none
+  uint8_t *allowed;        // by gap: bit per action
+  uint8_t *defaults;       // by gap: the action that is not listed as a decision
+  uint32_t *uses;          // by gap: of its tensor before it
+  bool *is_part;           // by gap: it begins where another is split
+  uint32_t *producers;     // by tensor: problem step, or DELTA_PROBLEM_NONE
   uint32_t *split_starts;  // by place: first entry in split_tensors; one more at the end
   uint32_t *split_tensors; // those whose gaps are split after the place
 } delta_gap_map_t;

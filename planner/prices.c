@@ -11,7 +11,8 @@ static double visit_input(delta_search_state_t *state, const uint8_t *actions, u
   if (delta_problem_tensor_is_state(&state->problem->tensors[tensor])) return 0;
   const uint8_t action = actions[delta_gap_map_find(map, tensor, place)];
   if (action == DELTA_ACTION_KEEP) return 0;
-  if (delta_action_swaps((delta_action_t)action)) return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
+  if (delta_action_swaps((delta_action_t)action))
+    return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
   const uint32_t producer = map->producers[tensor];
   if (state->stamps[producer] == state->stamp) return 0;
   state->stamps[producer] = state->stamp;

@@ -29,7 +29,8 @@ typedef struct delta_quick_buffer {
 typedef struct delta_quick_row {
   double seconds;
   int64_t workspace_bytes;
-  uint32_t inputs, outputs, states, overwritten, pairs; // first entries: tensors; states it reads, states it writes; of `pairs`: input, output
+  uint32_t inputs, outputs, states, overwritten,
+      pairs; // first entries: tensors; states it reads, states it writes; of `pairs`: input, output
   uint32_t input_count, output_count, state_count, overwritten_count, pair_count;
   bool is_pure;
 } delta_quick_row_t;
@@ -53,28 +54,28 @@ typedef struct delta_quick {
   const delta_problem_t *problem;
   const delta_gap_map_t *map;
   delta_allocator_t allocator;
-  delta_region_t region;                // Owns the lists by tensor.
-  delta_quick_row_t *rows;              // by problem step
-  uint32_t *lists;                      // what rows name
-  int64_t *sizes;                       // by tensor
-  uint32_t *homes;                      // by tensor: the state whose new value it is and whose home is below, or DELTA_PROBLEM_NONE
-  uint32_t *inputs, *outputs;           // tensors that are there at the start, and at the end
+  delta_region_t region;      // Owns the lists by tensor.
+  delta_quick_row_t *rows;    // by problem step
+  uint32_t *lists;            // what rows name
+  int64_t *sizes;             // by tensor
+  uint32_t *homes;            // by tensor: the state whose new value it is and whose home is below, or DELTA_PROBLEM_NONE
+  uint32_t *inputs, *outputs; // tensors that are there at the start, and at the end
   uint32_t input_count, output_count;
-  delta_quick_residence_t *at_start;    // by tensor
-  delta_quick_residence_t *residences;  // by tensor
-  const uint8_t *actions;               // of the last call; borrowed
-  uint64_t capacity_bytes, host_bytes;  // of the last call
+  delta_quick_residence_t *at_start;   // by tensor
+  delta_quick_residence_t *residences; // by tensor
+  const uint8_t *actions;              // of the last call; borrowed
+  uint64_t capacity_bytes, host_bytes; // of the last call
   uint64_t evaluation_count;
   double run_seconds; // sum of all runs of the last call: no time is shorter
   uint32_t place;     // of the walk
   DELTA_ARRAY(delta_quick_step_t) steps;
   DELTA_ARRAY(delta_quick_buffer_t) buffers;
   DELTA_ARRAY(delta_quick_pair_t) pairs;
-  DELTA_ARRAY(uint32_t) visitors; // tensors brought back since the last base step
-  DELTA_ARRAY(uint32_t) pending;  // tensors that wait for others
-  DELTA_ARRAY(uint32_t) lanes[DELTA_LANE_COUNT]; // the steps of each, once time has run
-  DELTA_ARRAY(int64_t) live_bytes;  // by step
-  DELTA_ARRAY(int64_t) early_bytes; // by step: of copies that come back before they are needed
+  DELTA_ARRAY(uint32_t) visitors;                 // tensors brought back since the last base step
+  DELTA_ARRAY(uint32_t) pending;                  // tensors that wait for others
+  DELTA_ARRAY(uint32_t) lanes[DELTA_LANE_COUNT];  // the steps of each, once time has run
+  DELTA_ARRAY(int64_t) live_bytes;                // by step
+  DELTA_ARRAY(int64_t) early_bytes;               // by step: of copies that come back before they are needed
   DELTA_ARRAY(uint32_t) drain_starts, drain_next; // by step, as the evaluator's
   // While time runs:
   uint32_t cursor, blocked_step, blocked_copy;

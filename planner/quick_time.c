@@ -31,7 +31,9 @@ static bool has_room(const delta_quick_t *quick, uint32_t s, int64_t more_bytes)
          quick->live_bytes.items[s] + quick->early_bytes.items[s] + more_bytes <= (int64_t)quick->capacity_bytes;
 }
 
-static int64_t copied_bytes(const delta_quick_t *quick, uint32_t s) { return quick->buffers.items[quick->steps.items[s].subject].size_bytes; }
+static int64_t copied_bytes(const delta_quick_t *quick, uint32_t s) {
+  return quick->buffers.items[quick->steps.items[s].subject].size_bytes;
+}
 
 // What was last used before step s only drains when the compute lane gets there.
 static void move_cursor(delta_quick_t *quick, uint32_t s) {

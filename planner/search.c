@@ -2,17 +2,13 @@
 #include "planner/search.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum {
-  ACTION_COUNT = DELTA_ACTION_COUNT,
-  PRICE_COUNT = 10
-};
+enum { ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
@@ -99,7 +95,6 @@ static delta_status_t try_price(delta_search_state_t *state, double part, double
   DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * delta_search_lane_seconds(state), 0));
   DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
   *out_seconds = state->now.evaluation.seconds;
-    if (getenv("DBG")) fprintf(stderr,"price %g: %g run %g excess %lu evals %lu\n",part,state->now.evaluation.seconds,state->quick.run_seconds,state->now.evaluation.excess_bytes,state->quick.evaluation_count);
   return DELTA_OK;
 }
 
@@ -138,16 +133,11 @@ static delta_status_t run_search(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
-    if (getenv("DBG")) fprintf(stderr,"undo: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
   while (!delta_search_is_over(state)) {
     DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
-    if (getenv("DBG")) fprintf(stderr,"exchange: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
     DELTA_RETURN_IF_ERROR(delta_search_undo(state));
-    if (getenv("DBG")) fprintf(stderr,"undo: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
     DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
-    if (getenv("DBG")) fprintf(stderr,"sa: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
     DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
-    if (getenv("DBG")) fprintf(stderr,"lns: %g evals %lu\n",state->best.evaluation.seconds,state->quick.evaluation_count);
   }
   return DELTA_OK;
 }
