@@ -187,6 +187,19 @@ delta_status_t delta_file_writer_write(delta_file_writer_t *writer, const void *
   return DELTA_OK;
 }
 
+delta_status_t delta_file_writer_rewrite(delta_file_writer_t *writer, uint64_t offset, const void *data, size_t size_bytes) {
+  const char *cursor = data;
+  while (size_bytes > 0) {
+    const ssize_t written = pwrite(writer->descriptor, cursor, size_bytes, (off_t)offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error("write", writer->path, errno);
+    cursor += written;
+    offset += (uint64_t)written;
+    size_bytes -= (size_t)written;
+  }
+  return DELTA_OK;
+}
+
 // Makes the new name itself durable. File systems that cannot sync a folder say EINVAL; there is nothing more to do on them.
 static delta_status_t sync_folder(const char *path, delta_allocator_t allocator) {
   char *folder = NULL;
@@ -218,6 +231,15 @@ void delta_file_writer_close(delta_file_writer_t *writer) {
   delta_release(writer->allocator, writer->temporary_path);
   delta_release(writer->allocator, writer->path);
   *writer = (delta_file_writer_t){.descriptor = -1, .allocator = writer->allocator};
+}
+
+delta_status_t delta_file_replace(const char *path, const void *data, size_t size_bytes, delta_allocator_t allocator) {
+  delta_file_writer_t writer = {.descriptor = -1};
+  DELTA_RETURN_IF_ERROR(delta_file_writer_open(path, allocator, &writer));
+  delta_status_t status = delta_file_writer_write(&writer, data, size_bytes);
+  if (!status) status = delta_file_writer_commit(&writer);
+  delta_file_writer_close(&writer);
+  return status;
 }
 
 delta_status_t delta_file_probe(const char *path, delta_allocator_t allocator) {

@@ -42,9 +42,14 @@ typedef struct delta_file_writer {
 
 DELTA_MUST_USE delta_status_t delta_file_writer_open(const char *path, delta_allocator_t allocator, delta_file_writer_t *out_writer);
 DELTA_MUST_USE delta_status_t delta_file_writer_write(delta_file_writer_t *writer, const void *data, size_t size_bytes);
+// Writes over what was written from `offset` on.
+DELTA_MUST_USE delta_status_t delta_file_writer_rewrite(delta_file_writer_t *writer, uint64_t offset, const void *data, size_t size_bytes);
 // fsync, rename, fsync of the folder.
 DELTA_MUST_USE delta_status_t delta_file_writer_commit(delta_file_writer_t *writer);
 // Closes; removes the temporary file when commit did not happen. Safe on a zeroed struct with descriptor -1.
 void delta_file_writer_close(delta_file_writer_t *writer);
+
+// All of that for a content that is there as a whole.
+DELTA_MUST_USE delta_status_t delta_file_replace(const char *path, const void *data, size_t size_bytes, delta_allocator_t allocator);
 
 #endif // DELTA_BASE_FILE_H_

@@ -165,6 +165,8 @@ const delta_json_value_t *delta_json_find(const delta_json_value_t *object, cons
 
 bool delta_json_is_null(const delta_json_value_t *value) { return cJSON_IsNull(value); }
 
+bool delta_json_is_object(const delta_json_value_t *value) { return cJSON_IsObject(value); }
+
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array) { return array->child; }
 const delta_json_value_t *delta_json_next(const delta_json_value_t *value) { return value->next; }
 const char *delta_json_key(const delta_json_value_t *member) { return member->string; }

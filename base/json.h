@@ -36,6 +36,7 @@ DELTA_MUST_USE delta_status_t delta_json_get_array(const delta_json_document_t *
 // NULL when absent.
 const delta_json_value_t *delta_json_find(const delta_json_value_t *object, const char *key);
 bool delta_json_is_null(const delta_json_value_t *value);
+bool delta_json_is_object(const delta_json_value_t *value);
 
 // Iterates an array in linear time: for (v = delta_json_first(array); v; v = delta_json_next(v)).
 const delta_json_value_t *delta_json_first(const delta_json_value_t *array);

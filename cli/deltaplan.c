@@ -10,12 +10,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/problem_plan.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "onnx/build.h"
 #include "planner/planner.h"
 #include "runtime/device.h"
@@ -23,7 +25,7 @@
 // Everything a command line can set.
 typedef struct delta_plan_settings {
   const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
-      *dump_problem;
+      *dump_problem, *report, *trace, *model;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
@@ -56,8 +58,20 @@ static const delta_option_t option_rows[] = {
      .offset = AT(json),
      .help = "Prints one JSON object in place of text, also when nothing fits."},
     {.section = "OUTPUT", .name = "--verbose", .kind = DELTA_OPTION_FLAG, .offset = AT(verbose), .help = "Says more, on stderr."},
-    LATER("OUTPUT", "--report", TEXT, "FILE.html", unavailable, "A page with memory over time, lanes and decisions."),
-    LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The planned timeline for a trace viewer."),
+    {.section = "OUTPUT",
+     .name = "--report",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.html",
+     .offset = AT(report),
+     .help = "Writes a page that shows the plan: memory over time, the lanes, what becomes of each tensor, and, when a model is planned, "
+             "other budgets, which "
+             "are tried for at most --time-limit more."},
+    {.section = "OUTPUT",
+     .name = "--trace",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(trace),
+     .help = "Writes the planned timeline in the Chrome trace event format, for Perfetto."},
     {.section = "OUTPUT",
      .name = "--dump-problem",
      .kind = DELTA_OPTION_TEXT,
@@ -69,7 +83,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "FILE.json",
      .offset = AT(save_profile),
-     .help = "Writes the device's measured costs to a file, for --profile."},
+     .help = "Writes the device's measured costs to a file, for --profile, and for --device on other machines."},
     {.section = "MEMORY",
      .name = "--budget",
      .kind = DELTA_OPTION_SIZE_TEXT,
@@ -128,9 +142,11 @@ static const delta_option_t option_rows[] = {
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
-     .argument = "cpu",
+     .argument = "cpu|PROFILE.json",
      .offset = AT(device),
-     .help = "The device to plan for; this version has the CPU alone."},
+     .help = "The device to plan for: the CPU, or one that need not be there, by its profile: one of those that are installed with Delta "
+             "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
+             "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
      .name = "--profile",
      .kind = DELTA_OPTION_TEXT,
@@ -168,6 +184,12 @@ static const delta_option_t option_rows[] = {
      .argument = "NAME=N",
      .offset = AT(dims),
      .help = "Sets another symbolic dimension."},
+    {.section = "MODEL",
+     .name = "--model",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE",
+     .offset = AT(model),
+     .help = "The model of a plan that is shown; by default the plan's, beside the plan."},
     {.section = "MODEL",
      .name = "--external-data",
      .kind = DELTA_OPTION_TEXT,
@@ -309,7 +331,9 @@ static const delta_option_t option_rows[] = {
 #undef LATER
 #undef AT
 
-static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]", "--devices", NULL};
+static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]",
+                                       "PROBLEM.json [-o FILE.json] [--report FILE.html] [options]",
+                                       "MODEL.plan [--report FILE.html] [--trace FILE.json]", "--devices", NULL};
 
 static const delta_program_t program = {
     .name = "deltaplan",
@@ -332,9 +356,8 @@ static const delta_program_t program = {
 static delta_status_t parse_dims(const delta_option_list_t *list, delta_dim_t *dims, char *names) {
   for (size_t i = 0; i < list->count; ++i) {
     const char *text = list->items[i].text, *equals = strchr(text, '=');
-    char *end = NULL;
-    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
-    if (!equals || equals == text || end == equals + 1 || *end || size < 0)
+    int64_t size = 0;
+    if (!equals || equals == text || !delta_number_parse_digits(equals + 1, &size) || size < 0)
       return delta_status_make(INVALID_ARGUMENT, "--dim %s: give NAME=N", text);
     memcpy(names, text, (size_t)(equals - text));
     names[equals - text] = '\0';
@@ -421,6 +444,8 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.time_limit_seconds = settings->time_limit;
   options.seed = (uint64_t)settings->seed;
   options.dump_problem = settings->dump_problem;
+  options.report_path = settings->report;
+  options.trace_path = settings->trace;
   options.log = log;
   return options;
 }
@@ -521,6 +546,7 @@ static delta_status_t make_plan(const delta_plan_settings_t *settings, const cha
   status = delta_plan_create(&options, allocator, &plan, &summary);
   bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
   if (!status && settings->output) status = delta_plan_save(plan, settings->output);
+  if (!status) status = delta_show_write(plan, settings->report, settings->trace);
   if (has_numbers && settings->json)
     status = delta_status_join(status, delta_plan_report_json(&summary, model_path, settings->device, allocator));
   if (!status && !settings->json) status = describe_plan(settings, &summary, model_path, allocator);
@@ -534,14 +560,29 @@ cleanup:
 static delta_status_t check_version(const delta_plan_settings_t *settings) {
   const char *device = settings->device;
   if (strcmp(device, "cpu") == 0) return DELTA_OK;
-  if (strncmp(device, "cuda", 4) == 0 || delta_text_ends_with(device, ".json"))
-    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu", device);
-  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu", device);
+  if (delta_text_ends_with(device, ".json")) return DELTA_OK;
+  if (strncmp(device, "cuda", 4) == 0)
+    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu or PROFILE.json", device);
+  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
+}
+
+static delta_status_t show_plan(const delta_plan_settings_t *settings, const char *path, const delta_options_t *options,
+                                delta_allocator_t allocator) {
+  delta_cli_log_t log = {.program = program.name, .notes_on_stdout = true, .verbose = settings->verbose};
+  const delta_show_request_t request = {.plan_path = path,
+                                        .model_path = settings->model,
+                                        .external_data = settings->external_data,
+                                        .report = settings->report,
+                                        .trace = settings->trace,
+                                        .log = delta_cli_log_sink(&log)};
+  return delta_show_plan(&request, options, allocator);
 }
 
 static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
   const delta_problem_request_t request = {.path = path,
                                            .output = settings->output,
+                                           .report = settings->report,
+                                           .trace = settings->trace,
                                            .policy = settings->policy,
                                            .budget = settings->budget,
                                            .time_limit_seconds = settings->time_limit,
@@ -570,6 +611,8 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return print_devices(allocator);
   const char *path = options->positionals.items[0];
+  if (delta_is_plan_file(path)) return show_plan(settings, path, options, allocator);
+  if (settings->model) return delta_status_make(INVALID_ARGUMENT, "--model goes with a plan, and '%s' is none", path);
   return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
 }
 

@@ -1,4 +1,4 @@
-// deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is runtime/trainer.
+// deltarun: trains and evaluates by a plan. Arguments in, status out: the loop is delta_session_train.
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,15 +16,17 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "plans/plan.h"
-#include "runtime/trainer.h"
+#include "runtime/checkpoint_folder.h"
+#include "runtime/metrics.h"
+#include "runtime/rate.h"
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
-  const char *data, *evaluation, *model, *external_data, *output, *metrics, *budget, *tier;
-  int64_t steps, epochs, warmup, seed;
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *trace, *budget, *tier, *checkpoint;
+  int64_t steps, epochs, warmup, seed, trace_step, checkpoint_every, keep;
   double learning_rate;
   int schedule, export_form; // indices of their choices
-  bool shuffle, drop_last, verbose;
+  bool shuffle, drop_last, verbose, resume;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
 } delta_run_settings_t;
@@ -163,12 +165,49 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_FLAG,
      .offset = AT(verbose),
      .help = "Says more, and at the end the time spent by operator, kernel and layout with the speed achieved."},
-    LATER("OUTPUT", "--trace", TEXT, "FILE.json", unavailable, "The measured timeline for a trace viewer."),
+    {.section = "OUTPUT",
+     .name = "--trace",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE.json",
+     .offset = AT(trace),
+     .help = "Writes the measured timeline of the last step, and of the last evaluation, in the Chrome trace event format, for Perfetto."},
+    {.section = "OUTPUT",
+     .name = "--trace-step",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(trace_step),
+     .minimum = 1,
+     .maximum = 1e12,
+     .help = "The step that --trace writes, in place of the last."},
     LATER("OUTPUT", "--verify", FLAG, NULL, unavailable_flag, "Checks every buffer, slowly."),
-    LATER("CHECKPOINTS", "--checkpoint", TEXT, "DIR", unavailable, "Saves the state of training."),
-    LATER("CHECKPOINTS", "--checkpoint-every", INTEGER, "N", unavailable, "Steps between checkpoints."),
-    LATER("CHECKPOINTS", "--keep", INTEGER, "N", unavailable, "How many checkpoints to keep."),
-    LATER("CHECKPOINTS", "--resume", FLAG, NULL, unavailable_flag, "Goes on from the last checkpoint."),
+    {.section = "CHECKPOINTS",
+     .name = "--checkpoint",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "DIR",
+     .offset = AT(checkpoint),
+     .help = "Saves the state of training in a folder: at the end of each epoch, and when the training ends or is stopped by a signal."},
+    {.section = "CHECKPOINTS",
+     .name = "--checkpoint-every",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(checkpoint_every),
+     .minimum = 1,
+     .maximum = 1e12,
+     .help = "Saves every N updates, in place of each epoch."},
+    {.section = "CHECKPOINTS",
+     .name = "--keep",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(keep),
+     .minimum = 1,
+     .maximum = 1e6,
+     .help = "How many checkpoints stay in the folder: the newest (2)."},
+    {.section = "CHECKPOINTS",
+     .name = "--resume",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(resume),
+     .help = "Goes on from the folder's newest checkpoint, as if the training had never stopped; from the beginning when there is none. "
+             "--epochs and --steps count from the beginning, --metrics adds to its file."},
 };
 #undef LATER
 #undef AT
@@ -188,7 +227,7 @@ static const delta_program_t program = {
         "EXIT STATUS\n0 done; 1 an error, named on stderr; 2 wrong usage; 3 does not fit the budget; 129, 130 or 143 stopped by a signal, "
         "after "
         "the step and with what was "
-        "asked for written (a second signal stops at once).",
+        "asked for written, a checkpoint too (a second signal stops at once).",
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
     .positional_maximum = 1,
@@ -229,8 +268,13 @@ typedef struct delta_run_output {
   bool has_progress;
   delta_metrics_t metrics;
   bool has_metrics;
+  const char *trace;  // NULL: none
+  int64_t trace_step; // 0: the last
+  bool has_trace;     // of the chosen step
   uint64_t budget_bytes;
   double samples, seconds; // of all steps
+  delta_checkpoint_folder_t checkpoints;
+  delta_session_t *session; // Borrowed.
 } delta_run_output_t;
 
 static delta_status_t on_begin(void *self, int64_t total_steps) {
@@ -241,7 +285,7 @@ static delta_status_t on_begin(void *self, int64_t total_steps) {
   return DELTA_OK;
 }
 
-static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
+static delta_status_t on_step(void *self, const delta_train_step_t *step) {
   delta_run_output_t *output = self;
   output->state = (delta_progress_state_t){
       .done = step->step,
@@ -254,10 +298,14 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   output->samples += step->samples_per_second * step->seconds;
   output->seconds += step->seconds;
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
+  if (output->trace && step->step == output->trace_step) {
+    DELTA_RETURN_IF_ERROR(delta_session_write_trace(output->session, output->trace));
+    output->has_trace = true;
+  }
   return output->has_metrics ? delta_metrics_write_step(&output->metrics, step) : DELTA_OK;
 }
 
-static delta_status_t on_evaluation(void *self, const delta_metrics_evaluation_t *evaluation) {
+static delta_status_t on_evaluation(void *self, const delta_train_evaluation_t *evaluation) {
   delta_run_output_t *output = self;
   char line[160];
   int length = snprintf(line, sizeof line, "epoch %lld: evaluation loss %.4f", (long long)evaluation->epoch, evaluation->loss);
@@ -272,31 +320,75 @@ static delta_status_t on_evaluation(void *self, const delta_metrics_evaluation_t
   return output->has_metrics ? delta_metrics_write_evaluation(&output->metrics, evaluation) : DELTA_OK;
 }
 
+// A checkpoint that cannot be written is told, and tried again at the next time; only the last one is an error.
+static delta_status_t on_save(void *self, const delta_training_position_t *position, bool is_last) {
+  delta_run_output_t *output = self;
+  delta_status_t status = delta_checkpoint_folder_save(&output->checkpoints, output->session, position);
+  if (!status || is_last) return status;
+  char line[1024];
+  snprintf(line, sizeof line, "warning: training goes on without a checkpoint of step %lld: %s", (long long)position->step,
+           delta_status_message(status));
+  delta_progress_line(&output->progress, line);
+  delta_status_free(status);
+  return DELTA_OK;
+}
+
 // --- the run -----------------------------------------------------------------------------------------------------------------------------------
 
-static delta_trainer_options_t trainer_options(const delta_run_settings_t *settings, const delta_plan_t *plan, delta_session_t *session,
-                                               delta_log_sink_t log, delta_run_output_t *output) {
-  return (delta_trainer_options_t){
-      .session = session,
-      .data = settings->data,
-      .evaluation = settings->evaluation,
-      .batch = delta_plan_rows(plan),
-      .accumulate = plan->accumulate,
-      .steps = settings->steps,
-      .epochs = settings->epochs,
-      .shuffle = settings->shuffle,
-      .drop_last = settings->drop_last,
-      .seed = (uint64_t)settings->seed,
-      .rate = {.schedule = (delta_rate_schedule_t)settings->schedule,
-               .base = settings->learning_rate < 0 ? plan->learning_rate : settings->learning_rate,
-               .warmup_steps = settings->warmup},
-      .log = log,
-      .stop_requested = &stop_signal,
-      .on_begin = on_begin,
-      .on_step = on_step,
-      .on_evaluation = on_evaluation,
-      .self = output,
-  };
+static delta_train_options_t train_options(const delta_run_settings_t *settings, delta_log_sink_t log, delta_run_output_t *output) {
+  delta_train_options_t options;
+  delta_train_options_init(&options);
+  options.data = settings->data;
+  options.evaluation = settings->evaluation;
+  options.epochs = settings->epochs;
+  options.steps = settings->steps;
+  options.learning_rate = settings->learning_rate;
+  options.schedule = schedule_choices[settings->schedule];
+  options.warmup_steps = settings->warmup;
+  options.shuffle = settings->shuffle;
+  options.drop_last = settings->drop_last;
+  options.seed = (uint64_t)settings->seed;
+  options.stop_requested = &stop_signal;
+  options.on_begin = on_begin;
+  options.on_step = on_step;
+  options.on_evaluation = on_evaluation;
+  options.save_every = settings->checkpoint_every;
+  options.on_save = settings->checkpoint ? on_save : NULL;
+  options.self = output;
+  options.log = log;
+  return options;
+}
+
+// Opens the folder of checkpoints, and gives the session the newest of them when that is asked for.
+static delta_status_t open_checkpoints(const delta_run_settings_t *settings, delta_run_output_t *output, delta_allocator_t allocator,
+                                       delta_training_position_t *position, bool *out_resumes) {
+  *out_resumes = false;
+  if (!settings->checkpoint) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_checkpoint_folder_open(settings->checkpoint, settings->keep, allocator, &output->checkpoints));
+  const char *last_path = output->checkpoints.last_path;
+  if (last_path && !settings->resume) {
+    return delta_status_make(
+        INVALID_ARGUMENT, "checkpoint folder '%s' has checkpoints of a training ('%s'): give --resume to go on with it, or another folder",
+        settings->checkpoint, last_path);
+  }
+  if (!last_path) return DELTA_OK;
+  position->struct_size = sizeof *position;
+  delta_status_t status = delta_session_restore(output->session, last_path, position);
+  if (delta_status_code(status) == DELTA_STATUS_MALFORMED)
+    return delta_status_annotate(status, "remove the newest checkpoint to go on from the one before");
+  if (status) return status;
+  *out_resumes = true;
+  printf("resuming after step %lld from %s\n", (long long)position->step, last_path);
+  return DELTA_OK;
+}
+
+// What a training that came to no number leaves is in its checkpoints.
+static delta_status_t name_checkpoint(delta_status_t status, const delta_run_output_t *output) {
+  if (delta_status_code(status) != DELTA_STATUS_NOT_A_NUMBER || !output->checkpoints.last_path) return status;
+  delta_status_t named =
+      delta_status_make(NOT_A_NUMBER, "%s; the last checkpoint is '%s'", delta_status_message(status), output->checkpoints.last_path);
+  delta_status_free(status);
+  return named;
 }
 
 static delta_status_t open_session(const delta_run_settings_t *settings, const char *plan_path, const delta_plan_t *plan,
@@ -311,13 +403,23 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.tier = settings->tier;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
+  options.record_steps = settings->trace != NULL;
   options.log = log;
   return delta_session_create(&options, allocator, out_session);
 }
 
-static void report_end(const delta_run_settings_t *settings, const delta_trainer_result_t *result) {
+// The trace of the last step; one of a chosen step was written at that step.
+static delta_status_t write_last_trace(const delta_run_output_t *output, const delta_train_result_t *result) {
+  if (!output->trace || output->has_trace) return DELTA_OK;
+  if (output->trace_step == 0) return delta_session_write_trace(output->session, output->trace);
+  return delta_status_make(INVALID_ARGUMENT, "--trace-step %lld: this training ended at step %lld without it, so '%s' was not written",
+                           (long long)output->trace_step, (long long)result->steps, output->trace);
+}
+
+static void report_end(const delta_run_settings_t *settings, const delta_train_result_t *result) {
   if (result->stopped) printf("stopped by a signal after step %lld\n", (long long)result->steps);
   if (settings->output) printf("wrote %s\n", settings->output);
+  if (settings->trace) printf("wrote %s\n", settings->trace);
 }
 
 // Whether a data SPEC names the file at `path`.
@@ -346,38 +448,57 @@ static delta_status_t check_output(const delta_run_settings_t *settings, const d
 
 // Whether all outputs can be written, before the work rather than after it.
 static delta_status_t check_outputs(const delta_run_settings_t *settings, const delta_session_t *session, delta_allocator_t allocator) {
-  if (settings->output && settings->metrics && delta_file_is_same(settings->output, settings->metrics))
-    return delta_status_make(INVALID_ARGUMENT, "-o and --metrics are both '%s': give two paths", settings->output);
-  DELTA_RETURN_IF_ERROR(check_output(settings, session, "-o", settings->output));
-  DELTA_RETURN_IF_ERROR(check_output(settings, session, "--metrics", settings->metrics));
-  return settings->output ? delta_file_probe(settings->output, allocator) : DELTA_OK;
+  const struct {
+    const char *option, *path;
+  } outputs[] = {{"-o", settings->output}, {"--metrics", settings->metrics}, {"--trace", settings->trace}};
+  const size_t count = sizeof outputs / sizeof *outputs;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = i + 1; k < count; ++k) {
+      if (!outputs[i].path || !outputs[k].path || !delta_file_is_same(outputs[i].path, outputs[k].path)) continue;
+      return delta_status_make(INVALID_ARGUMENT, "%s and %s are both '%s': give two paths", outputs[i].option, outputs[k].option,
+                               outputs[i].path);
+    }
+    DELTA_RETURN_IF_ERROR(check_output(settings, session, outputs[i].option, outputs[i].path));
+    // Metrics are written line by line, to a pipe too: opening them tells.
+    if (outputs[i].path && outputs[i].path != settings->metrics) DELTA_RETURN_IF_ERROR(delta_file_probe(outputs[i].path, allocator));
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t train(const delta_run_settings_t *settings, const char *plan_path, delta_allocator_t allocator) {
   delta_cli_log_t log = {.program = program.name, .notes_on_stdout = true, .verbose = settings->verbose};
   delta_plan_t *plan = NULL;
   delta_session_t *session = NULL;
-  delta_run_output_t output = {.metrics.descriptor = -1};
-  delta_trainer_result_t result = {0};
+  delta_run_output_t output = {.metrics.descriptor = -1, .checkpoints.descriptor = -1};
+  delta_train_result_t result = {.struct_size = sizeof result};
+  delta_training_position_t position;
+  bool resumes = false;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
   DELTA_GOTO_IF_ERROR(status, check_outputs(settings, session, allocator), cleanup);
   output.budget_bytes = delta_session_budget(session);
-  if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, false, allocator, &output.metrics), cleanup);
+  output.session = session;
+  output.trace = settings->trace;
+  output.trace_step = settings->trace_step;
+  DELTA_GOTO_IF_ERROR(status, open_checkpoints(settings, &output, allocator, &position, &resumes), cleanup);
+  if (settings->metrics) DELTA_GOTO_IF_ERROR(status, delta_metrics_open(settings->metrics, resumes, allocator, &output.metrics), cleanup);
   output.has_metrics = settings->metrics != NULL;
-  delta_trainer_options_t options = trainer_options(settings, plan, session, delta_cli_log_sink(&log), &output);
-  status = delta_trainer_run(&options, allocator, &result);
+  delta_train_options_t options = train_options(settings, delta_cli_log_sink(&log), &output);
+  options.resume = resumes ? &position : NULL;
+  status = name_checkpoint(delta_session_train(session, &options, &result), &output);
   // Also before an error: the message stands on a line of its own. At the end the mean rate of the whole run is told.
   if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
+  DELTA_GOTO_IF_ERROR(status, write_last_trace(&output, &result), cleanup);
   report_end(settings, &result);
   stopped_by = result.stopped ? (int)stop_signal : 0;
 cleanup:
   status = delta_status_join(status, delta_metrics_close(&output.metrics));
+  delta_checkpoint_folder_close(&output.checkpoints);
   delta_session_destroy(session);
   delta_plan_free(plan);
   return status;
@@ -385,10 +506,17 @@ cleanup:
 
 // Options that say something of training or of the trained model, where there is neither.
 static delta_status_t check_unused(const delta_run_settings_t *settings, const delta_options_t *options) {
-  static const char *const training[] = {"--epochs", "--steps",   "--lr",         "--schedule",
-                                         "--warmup", "--shuffle", "--no-shuffle", "--drop-last"};
+  static const char *const training[] = {"--epochs",  "--steps",      "--lr",        "--schedule",  "--warmup",
+                                         "--shuffle", "--no-shuffle", "--drop-last", "--checkpoint"};
+  static const char *const checkpoints[] = {"--checkpoint-every", "--keep", "--resume"};
   for (size_t i = 0; i < sizeof training / sizeof *training && !settings->data; ++i) {
     if (delta_options_given(options, training[i])) return delta_status_make(INVALID_ARGUMENT, "%s needs --data", training[i]);
+  }
+  if (delta_options_given(options, "--trace-step") && !(settings->trace && settings->data))
+    return delta_status_make(INVALID_ARGUMENT, "--trace-step needs --trace and --data");
+  for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints && !settings->checkpoint; ++i) {
+    if (delta_options_given(options, checkpoints[i]))
+      return delta_status_make(INVALID_ARGUMENT, "%s needs --checkpoint DIR", checkpoints[i]);
   }
   if (delta_options_given(options, "--export") && !settings->output) return delta_status_make(INVALID_ARGUMENT, "--export needs -o");
   return DELTA_OK;
@@ -413,7 +541,7 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
 }
 
 int main(int argc, char **argv) {
-  delta_run_settings_t settings = {.learning_rate = -1, .shuffle = true};
+  delta_run_settings_t settings = {.learning_rate = -1, .shuffle = true, .keep = 2};
   const delta_cli_command_t command = {.program = &program, .settings = &settings, .check = check_usage, .run = run};
   int exit_status = delta_cli_main(&command, argc, argv);
   return exit_status == DELTA_EXIT_DONE && stopped_by ? 128 + stopped_by : exit_status;

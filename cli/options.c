@@ -2,11 +2,9 @@
 #include "cli/options.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/status.h"
 
 // The value being read: which row, from what text, to where.
@@ -61,24 +59,16 @@ static delta_status_t check_limits(const option_value_t *value, double number) {
 }
 
 static delta_status_t store_integer(const option_value_t *value) {
-  char *end;
-  errno = 0;
-  long long number = strtoll(value->text, &end, 10);
-  if (end == value->text || *end != '\0' || errno != 0) return refuse_value(value, "an integer");
+  int64_t number;
+  if (!delta_number_parse_digits(value->text, &number)) return refuse_value(value, "an integer");
   DELTA_RETURN_IF_ERROR(check_limits(value, (double)number));
   *(int64_t *)value->target = number;
   return DELTA_OK;
 }
 
-static bool parse_number(const char *text, double *out_number) {
-  char *end;
-  *out_number = strtod(text, &end);
-  return end != text && *end == '\0' && isfinite(*out_number);
-}
-
 static delta_status_t store_number(const option_value_t *value) {
   double number;
-  if (!parse_number(value->text, &number)) return refuse_value(value, "a number");
+  if (!delta_number_parse(value->text, &number)) return refuse_value(value, "a decimal number");
   DELTA_RETURN_IF_ERROR(check_limits(value, number));
   *(double *)value->target = number;
   return DELTA_OK;
@@ -110,12 +100,6 @@ static delta_status_t store_choice(const option_value_t *value) {
   return DELTA_OK;
 }
 
-static bool is_percentage(const char *text) {
-  char *end;
-  double number = strtod(text, &end);
-  return end != text && strcmp(end, "%") == 0 && isfinite(number) && number > 0;
-}
-
 static bool is_size(const char *text) {
   uint64_t size_bytes;
   delta_status_t status = delta_size_parse(text, &size_bytes);
@@ -129,7 +113,8 @@ static delta_status_t store_size_text(const option_value_t *value) {
   const char *const *choices = value->row->choices;
   int index;
   bool is_word = find_choice(choices, value->text, &index) && strcmp(value->text, percentage) != 0;
-  bool is_part = find_choice(choices, percentage, &index) && is_percentage(value->text);
+  double percent;
+  bool is_part = find_choice(choices, percentage, &index) && delta_number_parse_percentage(value->text, &percent);
   if (!is_word && !is_part && !is_size(value->text)) return refuse_value(value, "a size such as 800MB or 8GiB");
   *(const char **)value->target = value->text;
   return DELTA_OK;

@@ -55,7 +55,8 @@ static void write_inputs(delta_json_writer_t *writer, const delta_plan_summary_t
 }
 
 void delta_plan_report_text(const delta_plan_summary_t *summary, const char *model, const char *output) {
-  printf("%s: %llu nodes, batch %lld, policy %s\n", model, (unsigned long long)summary->nodes, (long long)summary->batch, summary->policy);
+  printf("%s: %llu nodes, batch %lld, policy %s, for %s\n", model, (unsigned long long)summary->nodes, (long long)summary->batch,
+         summary->policy, summary->device);
   print_size("arena", summary->arena_bytes);
   print_size("largest sum of live bytes", summary->peak_bytes);
 #define PRINT_MEMORY(name, member, text) \

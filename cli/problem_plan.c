@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/problem_show.h"
 #include "planner/found.h"
+#include "planner/least.h"
 #include "plans/problem_json.h"
 
 enum { FILE_LIMIT_BYTES = 1 << 30, HEAD_BYTES = 256, MOST_LINES = 40 };
@@ -67,33 +69,45 @@ static delta_status_t read_problem(problem_plan_t *plan) {
   return delta_status_annotate(delta_size_parse(request->budget, &plan->problem->budget_bytes), "--budget of a problem file");
 }
 
-static delta_status_t find_liberties(problem_plan_t *plan, delta_liberties_t *out_liberties) {
-  plan->policy = plan->request->policy ? plan->request->policy : policy_rows[0].policy;
+static delta_status_t find_liberties(const char *policy, delta_liberties_t *out_liberties) {
   for (size_t i = 0; i < sizeof policy_rows / sizeof *policy_rows; ++i) {
-    if (strcmp(policy_rows[i].policy, plan->policy) != 0) continue;
+    if (strcmp(policy_rows[i].policy, policy) != 0) continue;
     *out_liberties = policy_rows[i].liberties;
     return DELTA_OK;
   }
-  return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", plan->policy);
+  return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", policy);
+}
+
+// Says what the least full decisions need, and what fills them.
+static delta_status_t refuse_budget(const problem_plan_t *plan) {
+  delta_schedule_t *schedule = NULL;
+  delta_text_t peak;
+  delta_text_init(&peak, plan->allocator);
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, delta_expand(plan->problem, &plan->order, &plan->decisions, plan->allocator, &schedule), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_describe_peak(plan->problem, schedule, &peak), cleanup);
+  status = delta_status_make(DOES_NOT_FIT,
+                             "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu; %s (a longer "
+                             "--time-limit may find a better one)",
+                             plan->request->path, plan->policy, (unsigned long long)plan->problem->budget_bytes,
+                             (unsigned long long)plan->result.evaluation.peak_bytes, peak.items);
+cleanup:
+  delta_schedule_free(schedule);
+  delta_text_deinit(&peak);
+  return status;
 }
 
 static delta_status_t search(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
   delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
                                     .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
-  DELTA_RETURN_IF_ERROR(find_liberties(plan, &options.liberties));
+  DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &options.liberties));
   DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
   DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->allocator, &plan->bound_seconds));
   plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(
       delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
-  if (!plan->result.fits) {
-    return delta_status_make(DOES_NOT_FIT,
-                             "%s: policy '%s' found no plan in %llu bytes; the least full one that it found needs %llu (a longer "
-                             "--time-limit may find a better one)",
-                             request->path, plan->policy, (unsigned long long)plan->problem->budget_bytes,
-                             (unsigned long long)plan->result.evaluation.peak_bytes);
-  }
+  if (!plan->result.fits) return refuse_budget(plan);
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
   return delta_layout_within(plan->schedule, plan->problem->budget_bytes, plan->allocator);
@@ -195,17 +209,23 @@ static void print_text(const problem_plan_t *plan) {
 
 static delta_status_t write_output(const problem_plan_t *plan) {
   delta_text_t text;
-  delta_file_writer_t writer = {.descriptor = -1};
-  delta_status_t status = DELTA_OK;
   delta_text_init(&text, plan->allocator);
-  DELTA_GOTO_IF_ERROR(status, describe(plan, true, &text), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(plan->request->output, plan->allocator, &writer), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&writer, text.items, text.count), cleanup);
-  status = delta_file_writer_commit(&writer);
-cleanup:
-  delta_file_writer_close(&writer);
+  delta_status_t status = describe(plan, true, &text);
+  if (!status) status = delta_file_replace(plan->request->output, text.items, text.count, plan->allocator);
   delta_text_deinit(&text);
   return status;
+}
+
+static delta_status_t show(const problem_plan_t *plan, double planning_seconds) {
+  delta_problem_shown_t shown = {.request = plan->request,
+                                 .policy = plan->policy,
+                                 .problem = plan->problem,
+                                 .order = &plan->order,
+                                 .schedule = plan->schedule,
+                                 .lower_bound_seconds = plan->bound_seconds,
+                                 .planning_seconds = planning_seconds};
+  DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &shown.liberties));
+  return delta_problem_show(&shown, plan->allocator);
 }
 
 static delta_status_t print_json(const problem_plan_t *plan) {
@@ -219,13 +239,18 @@ static delta_status_t print_json(const problem_plan_t *plan) {
 
 delta_status_t delta_plan_problem(const delta_problem_request_t *request, delta_allocator_t allocator) {
   problem_plan_t plan = {.request = request, .allocator = allocator, .order = {.allocator = allocator}};
+  plan.policy = request->policy ? request->policy : policy_rows[0].policy;
+  const double start_seconds = delta_clock_seconds();
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, read_problem(&plan), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_problem_check_outputs(request, allocator), cleanup);
   status = search(&plan);
+  const double planning_seconds = delta_clock_seconds() - start_seconds;
   const bool has_numbers = !status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT;
   if (has_numbers && request->json) status = delta_status_join(status, print_json(&plan));
   if (!status && !request->json) print_text(&plan);
   if (!status && request->output) status = write_output(&plan);
+  if (!status) status = show(&plan, planning_seconds);
 cleanup:
   delta_schedule_free(plan.schedule);
   delta_array_deinit(allocator, &plan.items);

@@ -14,6 +14,7 @@ typedef struct delta_problem_request {
   double time_limit_seconds;
   uint64_t seed;
   bool json;
+  const char *report, *trace; // NULL, or the files that get them
 } delta_problem_request_t;
 
 // Whether a file has a JSON object and so is no model. Unreadable files are not: whoever wants a model says what is wrong with them.

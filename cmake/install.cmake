@@ -9,6 +9,7 @@ if(delta_programs)
 endif()
 install(DIRECTORY include/delta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/delta FILES_MATCHING PATTERN "*.json")
 install(FILES LICENSE NOTICE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # delta.pc finds its prefix from its own place, so that `cmake --install --prefix` may choose another one.

@@ -14,8 +14,18 @@ add_custom_command(
   COMMENT "Generating the ONNX file reader"
   VERBATIM)
 
+# The page of the report is edited as HTML, CSS and JavaScript and compiled in.
+set(delta_report_folder ${PROJECT_SOURCE_DIR}/plans/report)
+add_custom_command(
+  OUTPUT ${delta_generated}/report_page.c
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${delta_report_folder} -DNAME=delta_report_page -DOUTPUT=${delta_generated}/report_page.c -P
+          ${PROJECT_SOURCE_DIR}/cmake/page.cmake
+  DEPENDS ${delta_report_folder}/page.html ${delta_report_folder}/page.css ${delta_report_folder}/page.js ${PROJECT_SOURCE_DIR}/cmake/page.cmake
+  COMMENT "Generating the page of the report"
+  VERBATIM)
+
 # Only onnx/ sees protobuf, only runtime/cpu OpenMP and oneDNN: each is an object library with its own include folders.
-add_library(delta_plain OBJECT ${delta_plain_sources})
+add_library(delta_plain OBJECT ${delta_plain_sources} ${delta_generated}/report_page.c)
 set(delta_parts delta_plain)
 if(delta_onnx_sources)
   add_library(delta_onnx OBJECT ${delta_onnx_sources} ${delta_generated}/onnx.pb-c.c)

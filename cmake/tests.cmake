@@ -34,3 +34,7 @@ foreach(source ${delta_test_sources} ${delta_runner_sources})
     add_test(NAME ${name} COMMAND ${name})
   endif()
 endforeach()
+
+# Hours of what the ordinary tests do for seconds: ctest -L long (and ctest -LE long for all others).
+add_test(NAME long_kills COMMAND run_kills ${PROJECT_SOURCE_DIR}/examples/digits 1000)
+set_tests_properties(long_kills PROPERTIES LABELS long TIMEOUT 7200)

@@ -113,7 +113,7 @@ static delta_status_t read_value_text(exporter_t *exporter, const entry_view_t *
 // The new location for an old one.
 static const char *new_location(const exporter_t *exporter, const char *old) {
   for (uint32_t i = 0; i < exporter->model->external_count; ++i) {
-    if (strcmp(exporter->model->external_paths[i], old) == 0) return exporter->external.files[i].location;
+    if (strcmp(exporter->model->external_files[i].location, old) == 0) return exporter->external.files[i].location;
   }
   return NULL;
 }

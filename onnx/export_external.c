@@ -115,7 +115,7 @@ static delta_status_t copy_file(const delta_model_t *model, const delta_export_o
   delta_file_t source = {.descriptor = -1};
   used_ranges_t ranges = {0};
   delta_status_t status = DELTA_OK;
-  DELTA_RETURN_IF_ERROR(delta_external_open(&place, model->external_paths[file], external->allocator, &source));
+  DELTA_RETURN_IF_ERROR(delta_external_open(&place, model->external_files[file].location, external->allocator, &source));
   data_copier_t copier = {
       .model = model, .options = options, .external = external, .source = &source, .writer = &external->files[file].writer};
   DELTA_GOTO_IF_ERROR(status, list_ranges(model, file, &ranges), cleanup);

@@ -41,6 +41,16 @@ delta_status_t delta_external_check_location(const char *location) {
   return delta_status_make(MALFORMED, "external data location '%.200s' %s", location, problem);
 }
 
+delta_status_t delta_external_check_folder(const char *folder) {
+  struct stat facts;
+  if (!folder) return DELTA_OK;
+  if (stat(folder, &facts) != 0)
+    return delta_status_make(INVALID_ARGUMENT, "--external-data '%.200s': %s", folder,
+                             errno == ENOENT ? "there is no such folder" : "it cannot be looked at");
+  if (!S_ISDIR(facts.st_mode)) return delta_status_make(INVALID_ARGUMENT, "--external-data '%.200s': it is not a folder", folder);
+  return DELTA_OK;
+}
+
 static delta_status_t parse_number(const char *key, const char *text, uint64_t *out_value) {
   char *end = NULL;
   errno = 0;
@@ -185,8 +195,8 @@ delta_status_t delta_external_open(const delta_external_place_t *place, const ch
   char own_folder[PATH_MAX], further_folder[PATH_MAX] = "", resolved[PATH_MAX];
   DELTA_RETURN_IF_ERROR(delta_external_check_location(location));
   DELTA_RETURN_IF_ERROR(model_folder(place->model_path, own_folder));
-  if (place->external_folder && !realpath(place->external_folder, further_folder))
-    return delta_status_make(NOT_FOUND, "the folder '%s' given for external data cannot be resolved", place->external_folder);
+  DELTA_RETURN_IF_ERROR(delta_external_check_folder(place->external_folder));
+  if (place->external_folder && !realpath(place->external_folder, further_folder)) return open_error(place->external_folder, errno);
   bool found = resolve_path(own_folder, location, resolved);
   if (!found && errno == ENOENT && *further_folder) found = resolve_path(further_folder, location, resolved);
   if (!found) return open_error(location, errno);

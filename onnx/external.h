@@ -19,6 +19,9 @@ typedef struct delta_external_place {
 // Checks a location as text. MALFORMED quotes it and says which rule it breaks.
 DELTA_MUST_USE delta_status_t delta_external_check_location(const char *location);
 
+// Whether the further folder, when one is given, is a folder: INVALID_ARGUMENT otherwise.
+DELTA_MUST_USE delta_status_t delta_external_check_folder(const char *folder);
+
 // Opens the data file at `location` by the rules. NOT_FOUND when there is none, MALFORMED when a rule is broken; both name the location.
 DELTA_MUST_USE delta_status_t delta_external_open(const delta_external_place_t *place, const char *location, delta_allocator_t allocator,
                                                   delta_file_t *out_file);

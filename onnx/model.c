@@ -16,9 +16,12 @@
 // Keeps the data files that tensors refer to.
 static delta_status_t keep_external_files(delta_model_t *model, const delta_tensor_context_t *context) {
   DELTA_RETURN_IF_ERROR(
-      delta_region_allocate(&model->region, context->files.count, sizeof *model->external_paths, (void **)&model->external_paths));
+      delta_region_allocate(&model->region, context->files.count, sizeof *model->external_files, (void **)&model->external_files));
   model->external_count = (uint32_t)context->files.count;
-  for (size_t i = 0; i < context->files.count; ++i) model->external_paths[i] = context->files.items[i].location;
+  for (size_t i = 0; i < context->files.count; ++i) {
+    const delta_external_file_t *file = &context->files.items[i];
+    model->external_files[i] = (delta_model_external_t){.location = file->location, .exists = file->exists};
+  }
   return DELTA_OK;
 }
 
@@ -58,6 +61,7 @@ delta_status_t delta_model_load(const delta_model_options_t *options, delta_allo
   delta_file_t file = {.descriptor = -1};
   delta_model_t *model = NULL;
   delta_status_t status = DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_external_check_folder(options->external_folder));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &model));
   model->allocator = allocator;
   delta_region_init(&model->region, allocator);
@@ -152,7 +156,7 @@ delta_status_t delta_model_check_output(const delta_model_t *model, const char *
   const delta_external_place_t place = {.model_path = model->path, .external_folder = model->external_folder};
   for (uint32_t i = 0; i < model->external_count; ++i) {
     delta_file_t file = {.descriptor = -1};
-    delta_status_t status = delta_external_open(&place, model->external_paths[i], model->allocator, &file);
+    delta_status_t status = delta_external_open(&place, model->external_files[i].location, model->allocator, &file);
     const bool is_data = !status && delta_file_is_at(&file, path);
     if (!status) delta_file_close(&file);
     if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;

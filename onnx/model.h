@@ -107,6 +107,12 @@ typedef struct delta_model_value {
   delta_model_type_t type; // declared; may be empty for node outputs
 } delta_model_value_t;
 
+// A data file that tensors of the model refer to, opened by the path rules of external.h.
+typedef struct delta_model_external {
+  const char *location; // as written in the file
+  bool exists;          // when the model was loaded
+} delta_model_external_t;
+
 struct delta_model {
   delta_allocator_t allocator;
   delta_region_t region; // Owns everything below.
@@ -132,7 +138,7 @@ struct delta_model {
   delta_map_t value_by_name;
 
   const char *external_folder; // of the options; NULL for none
-  const char **external_paths; // locations as written in the file, opened by the path rules of external.h
+  delta_model_external_t *external_files;
   uint32_t external_count;
 };
 
@@ -143,7 +149,8 @@ typedef struct delta_model_options {
   delta_log_sink_t log;
 } delta_model_options_t;
 
-// Reads and checks a model. External data files are located and measured when they exist; a missing one is an error only when its values are read.
+// Reads and checks a model. External data files are located and measured when they exist; a missing one is an error only when its values are read
+// (weights.h judges whether what is missing is meant).
 // Errors: NOT_FOUND, IO, MALFORMED (one line naming file and node, tensor or field), OUT_OF_MEMORY (cap passed), UNSUPPORTED (sequence or
 // optional inputs, element types Delta does not store). Operators are not judged here.
 DELTA_MUST_USE delta_status_t delta_model_load(const delta_model_options_t *options, delta_allocator_t allocator,

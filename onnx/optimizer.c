@@ -1,6 +1,8 @@
 // Optimizer: the formulas as expressions. One function per optimizer; all read what they need through the same small context.
 #include "onnx/optimizer.h"
 
+#include <math.h>
+
 static const char *const moment_names[DELTA_OPTIMIZER_COUNT][DELTA_OPTIMIZER_MAX_MOMENTS] = {
     [DELTA_OPTIMIZER_SGD] = {"momentum"},
     [DELTA_OPTIMIZER_ADAM] = {"exp_avg", "exp_avg_sq"},
@@ -302,47 +304,74 @@ void delta_optimizer_emit(delta_emit_t *emit, const delta_optimizer_options_t *o
   for (uint32_t k = 0; k < delta_optimizer_moment_count(options); ++k) update->next_moments[k] = outputs[k + 1];
 }
 
-static delta_tensor_id_t square_sum(delta_emit_t *emit, delta_tensor_id_t x) {
+// Squares of float32 values pass its range from 2^64 on, where they would sum to infinity. So a gradient has two sums: of the squares of ordinary
+// values, and of the squares of huge ones (and of those that are no numbers) scaled down by a power of two, which changes no bit of them.
+enum { HUGE_EXPONENT = 60, SCALE_EXPONENT = 70 };
+
+// The two sums of one gradient, float64 scalars.
+static void square_sums(delta_emit_t *emit, delta_tensor_id_t x, delta_tensor_id_t out_sums[2]) {
+  static const delta_dtype_t dtypes[2] = {DELTA_DTYPE_FLOAT64, DELTA_DTYPE_FLOAT64};
   const uint32_t axes = (1u << delta_emit_shape(emit, x)->rank) - 1u;
   delta_expr_builder_t b;
   delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT32);
-  const uint16_t value = delta_expr_input(&b, 0);
-  delta_expr_output(&b, delta_expr_binary(&b, DELTA_EXPR_MUL, value, value));
-  const delta_tensor_id_t sum = delta_emit_reduce_expr(emit, DELTA_REDUCE_SUM, &b, DELTA_DTYPE_FLOAT32, &x, 1, axes);
-  return delta_emit_view(emit, sum, &(delta_shape_t){0});
+  const uint16_t value = delta_expr_input(&b, 0), none = delta_expr_real(&b, 0.0);
+  const uint16_t magnitude = delta_expr_unary(&b, DELTA_EXPR_ABS, value);
+  const uint16_t is_ordinary = delta_expr_binary(&b, DELTA_EXPR_LT, magnitude, delta_expr_real(&b, ldexp(1, HUGE_EXPONENT)));
+  const uint16_t ordinary = delta_expr_select(&b, is_ordinary, value, none);
+  const uint16_t scaled_down = delta_expr_binary(&b, DELTA_EXPR_MUL, value, delta_expr_real(&b, ldexp(1, -SCALE_EXPONENT)));
+  const uint16_t huge = delta_expr_select(&b, is_ordinary, none, scaled_down);
+  delta_expr_output(&b, delta_expr_binary(&b, DELTA_EXPR_MUL, ordinary, ordinary));
+  delta_expr_output(&b, delta_expr_binary(&b, DELTA_EXPR_MUL, huge, huge));
+  delta_emit_reduce_exprs(emit, DELTA_REDUCE_SUM, &b, dtypes, &x, 1, axes, out_sums);
+  for (int k = 0; k < 2; ++k) out_sums[k] = delta_emit_view(emit, out_sums[k], &(delta_shape_t){0});
 }
 
-// Adds up to DELTA_EXPR_MAX_INPUTS scalars, one of which may be the sum so far.
+// Adds up to DELTA_EXPR_MAX_INPUTS float64 scalars, one of which may be the sum so far.
 static delta_tensor_id_t sum_scalars(delta_emit_t *emit, const delta_tensor_id_t *scalars, uint32_t count) {
   delta_expr_builder_t b;
-  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT32);
+  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT64);
   uint16_t sum = delta_expr_input(&b, 0);
   for (uint32_t k = 1; k < count; ++k) sum = delta_expr_binary(&b, DELTA_EXPR_ADD, sum, delta_expr_input(&b, (uint16_t)k));
   delta_expr_output(&b, sum);
-  return count == 1 ? scalars[0] : delta_emit_expr(emit, &b, DELTA_DTYPE_FLOAT32, scalars, count);
+  return count == 1 ? scalars[0] : delta_emit_expr(emit, &b, DELTA_DTYPE_FLOAT64, scalars, count);
+}
+
+// sqrt(ordinary + huge * 2^(2 * SCALE_EXPONENT)) * scale, in float64.
+static delta_tensor_id_t emit_norm(delta_emit_t *emit, const delta_tensor_id_t sums[2], delta_tensor_id_t scale) {
+  const delta_tensor_id_t inputs[3] = {sums[0], sums[1], scale};
+  const bool has_scale = !delta_tensor_is_none(scale);
+  delta_expr_builder_t b;
+  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT64);
+  const uint16_t ordinary = delta_expr_input(&b, 0);
+  const uint16_t huge = delta_expr_binary(&b, DELTA_EXPR_MUL, delta_expr_input(&b, 1), delta_expr_real(&b, ldexp(1, 2 * SCALE_EXPONENT)));
+  uint16_t norm = delta_expr_unary(&b, DELTA_EXPR_SQRT, delta_expr_binary(&b, DELTA_EXPR_ADD, ordinary, huge));
+  if (has_scale) norm = delta_expr_binary(&b, DELTA_EXPR_MUL, norm, delta_expr_input(&b, 2));
+  delta_expr_output(&b, norm);
+  return delta_emit_expr(emit, &b, DELTA_DTYPE_FLOAT64, inputs, has_scale ? 3 : 2);
 }
 
 delta_tensor_id_t delta_optimizer_gradient_norm(delta_emit_t *emit, const delta_tensor_id_t *gradients, size_t count,
                                                 delta_tensor_id_t scale) {
-  delta_tensor_id_t pending[DELTA_EXPR_MAX_INPUTS];
+  delta_tensor_id_t pending[2][DELTA_EXPR_MAX_INPUTS], sums[2];
   uint32_t pending_count = 0;
   for (size_t i = 0; i < count; ++i) {
     if (pending_count == DELTA_EXPR_MAX_INPUTS) {
-      pending[0] = sum_scalars(emit, pending, pending_count);
+      for (int k = 0; k < 2; ++k) pending[k][0] = sum_scalars(emit, pending[k], pending_count);
       pending_count = 1;
     }
-    pending[pending_count++] = square_sum(emit, gradients[i]);
+    square_sums(emit, gradients[i], sums);
+    for (int k = 0; k < 2; ++k) pending[k][pending_count] = sums[k];
+    ++pending_count;
   }
-  delta_tensor_id_t norm = delta_emit_unary(emit, DELTA_EXPR_SQRT, sum_scalars(emit, pending, pending_count));
-  if (!delta_tensor_is_none(scale)) norm = delta_emit_binary(emit, DELTA_EXPR_MUL, norm, scale);
-  return norm;
+  for (int k = 0; k < 2; ++k) sums[k] = sum_scalars(emit, pending[k], pending_count);
+  return emit_norm(emit, sums, scale);
 }
 
 delta_tensor_id_t delta_optimizer_clip_scale(delta_emit_t *emit, delta_tensor_id_t norm, double limit, delta_tensor_id_t scale) {
   const delta_tensor_id_t inputs[2] = {norm, scale};
   const bool scaled_too = !delta_tensor_is_none(scale);
   delta_expr_builder_t b;
-  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT32);
+  delta_expr_builder_init(&b, DELTA_DTYPE_FLOAT64);
   const uint16_t length = delta_expr_input(&b, 0);
   const uint16_t divisor = delta_expr_binary(&b, DELTA_EXPR_ADD, length, delta_expr_real(&b, 1e-6));
   const uint16_t quotient = delta_expr_binary(&b, DELTA_EXPR_DIV, delta_expr_real(&b, limit), divisor);

@@ -46,7 +46,7 @@ typedef struct delta_optimizer_update {
 void delta_optimizer_emit(delta_emit_t *emit, const delta_optimizer_options_t *options, const delta_optimizer_shared_t *shared,
                           delta_optimizer_update_t *update);
 
-// The norm of all gradients as one vector, each times `scale` (NONE: 1): a float32 scalar.
+// The norm of all gradients as one vector, each times `scale` (NONE: 1): a float64 scalar, finite for all finite gradients.
 delta_tensor_id_t delta_optimizer_gradient_norm(delta_emit_t *emit, const delta_tensor_id_t *gradients, size_t count,
                                                 delta_tensor_id_t scale);
 // scale * min(limit / (norm + 1e-6), 1).

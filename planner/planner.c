@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "planner/descent.h"
 #include "planner/found.h"
+#include "planner/least.h"
 #include "planner/prefetch.h"
 #include "planner/rule.h"
 
@@ -39,53 +40,20 @@ struct delta_planner {
   delta_order_t order;
   delta_schedule_t *kept; // Owned; everything kept.
   delta_descent_t descent;
+  delta_schedule_t *searched_least; // Owned; of a policy that only searches: the smallest arena it reaches, or NULL
 };
-
-enum { TENSORS_NAMED = 3 };
-
-// The buffers that live at the peak, largest first; at most TENSORS_NAMED.
-static uint32_t find_largest_at_peak(const delta_schedule_t *schedule, uint32_t largest[TENSORS_NAMED]) {
-  uint32_t count = 0;
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
-    if (buffer->first_step > schedule->peak_step || buffer->last_step < schedule->peak_step) continue;
-    uint32_t at = count;
-    for (; at > 0 && schedule->buffers[largest[at - 1]].size_bytes < buffer->size_bytes; --at) {
-      if (at < TENSORS_NAMED) largest[at] = largest[at - 1];
-    }
-    if (at < TENSORS_NAMED) largest[at] = b;
-    if (count < TENSORS_NAMED) ++count;
-  }
-  return count;
-}
-
-static delta_status_t describe_largest(const delta_problem_t *problem, const delta_schedule_t *schedule, delta_text_t *out_text) {
-  uint32_t largest[TENSORS_NAMED];
-  const uint32_t count = find_largest_at_peak(schedule, largest);
-  for (uint32_t k = 0; k < count; ++k) {
-    const delta_buffer_t *buffer = &schedule->buffers[largest[k]];
-    char size[DELTA_SIZE_TEXT_BYTES];
-    const char *name = buffer->tensor == DELTA_PROBLEM_NONE ? "(workspace)" : problem->tensors[buffer->tensor].name;
-    DELTA_RETURN_IF_ERROR(delta_text_append(out_text, "%s'%s' %s", k > 0 ? ", " : "", name, delta_size_text(buffer->size_bytes, size)));
-  }
-  return DELTA_OK;
-}
 
 static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_schedule_t *schedule, uint64_t capacity_bytes,
                                     const delta_planner_result_t *result) {
-  const delta_problem_t *problem = planner->problem;
-  delta_text_t largest;
-  delta_text_init(&largest, planner->allocator);
-  delta_status_t status = describe_largest(problem, schedule, &largest);
+  delta_text_t peak;
+  delta_text_init(&peak, planner->allocator);
+  delta_status_t status = delta_describe_peak(planner->problem, schedule, &peak);
   if (!status) {
-    const char *step = result->minimum_step == DELTA_PROBLEM_NONE ? "(start)" : problem->steps[result->minimum_step].name;
-    status = delta_status_make(
-        DOES_NOT_FIT,
-        "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; step '%s' sets it, its largest tensors are %s",
-        delta_policy_info(planner->options.policy)->name, (unsigned long long)result->minimum_budget_bytes,
-        (unsigned long long)capacity_bytes, step, largest.count > 0 ? largest.items : "none");
+    status = delta_status_make(DOES_NOT_FIT, "policy '%s' needs %llu bytes beside the states, the budget leaves %llu; %s",
+                               delta_policy_info(planner->options.policy)->name, (unsigned long long)result->minimum_budget_bytes,
+                               (unsigned long long)capacity_bytes, peak.items);
   }
-  delta_text_deinit(&largest);
+  delta_text_deinit(&peak);
   return status;
 }
 
@@ -99,6 +67,8 @@ static delta_status_t prepare(delta_planner_t *planner) {
                             : delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
   DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
+  if (planner->row->searches && !planner->row->releases)
+    return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->searched_least);
   return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
                                                           : DELTA_OK;
 }
@@ -128,6 +98,7 @@ delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_
 void delta_planner_destroy(delta_planner_t *planner) {
   if (!planner) return;
   delta_descent_deinit(&planner->descent);
+  delta_schedule_free(planner->searched_least);
   delta_schedule_free(planner->kept);
   delta_order_deinit(&planner->order);
   delta_release(planner->allocator, planner);
@@ -139,7 +110,7 @@ delta_allocator_t delta_planner_allocator(const delta_planner_t *planner) { retu
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  const delta_schedule_t *least = planner->descent.least;
+  const delta_schedule_t *least = planner->searched_least ? planner->searched_least : planner->descent.least;
   return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
@@ -235,7 +206,10 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   if (fits_released && result->schedule->arena_bytes <= capacity_bytes) {
     DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
-  if (row->searches && (fits_released || !row->releases)) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, &result->schedule));
+  // A policy that only searches begins with the plan of the least budget, where that fits.
+  if (planner->searched_least && planner->searched_least->arena_bytes <= capacity_bytes)
+    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->searched_least, planner->allocator, &result->schedule));
+  if (row->searches && least->arena_bytes <= capacity_bytes) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, &result->schedule));
   if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
   // A soft budget is missed by the schedule that the rule makes for it.
   if (result->schedule) {

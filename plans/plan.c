@@ -19,7 +19,10 @@ delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t
 
 void delta_plan_free(delta_plan_t *plan) {
   if (!plan) return;
-  for (uint32_t i = 0; i < plan->program_count; ++i) delta_schedule_free(plan->programs[i].schedule);
+  for (uint32_t i = 0; i < plan->program_count; ++i) {
+    delta_schedule_free(plan->programs[i].schedule);
+    delta_problem_free(plan->programs[i].problem);
+  }
   delta_region_deinit(&plan->region);
   delta_release(plan->allocator, plan);
 }
@@ -35,15 +38,9 @@ const delta_plan_program_t *delta_plan_find_program(const delta_plan_t *plan, de
 
 delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path) {
   delta_text_t text;
-  delta_file_writer_t writer = {.descriptor = -1};
-  delta_status_t status = DELTA_OK;
   delta_text_init(&text, plan->allocator);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_to_json(plan, &text), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(path, plan->allocator, &writer), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&writer, text.items, text.count), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_commit(&writer), cleanup);
-cleanup:
-  delta_file_writer_close(&writer);
+  delta_status_t status = delta_plan_to_json(plan, &text);
+  if (!status) status = delta_file_replace(path, text.items, text.count, plan->allocator);
   delta_text_deinit(&text);
   return status;
 }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "onnx/build.h"
+#include "plans/report.h"
 #include "plans/schedule.h"
 
 enum { DELTA_PLAN_VERSION = 1 };
@@ -30,6 +31,10 @@ typedef struct delta_plan_program {
   delta_layout_t *layouts; // of each region of the graph, as chosen when the plan was made; in the plan's region
   uint32_t layout_count;
   delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
+  // For reports and traces; not in the file, and NULL where nobody asked for them (plans/plan_show.h).
+  delta_problem_t *problem;     // Owned.
+  const char *const *types;     // by problem tensor
+  const char *const *operators; // by problem step
 } delta_plan_program_t;
 
 // Everything that the arithmetic depends on, as chosen before the budget: hashed into numerics_id.
@@ -74,6 +79,8 @@ struct delta_plan {
   delta_plan_totals_t totals;
   delta_input_info_t *inputs; // of a plan just made; not in the file
   uint32_t input_count;
+  delta_budget_point_t *points; // other budgets that were tried, for a report; not in the file
+  uint32_t point_count;
 };
 
 DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/absent.h"
 #include "runtime/cpu/device.h"
 
 typedef struct delta_driver_row {
@@ -27,7 +28,9 @@ delta_status_t delta_device_open(const char *name, const delta_device_options_t 
   *out_device = NULL;
   const delta_driver_row_t *row = find_driver(name);
   if (!row) return delta_status_make(UNSUPPORTED, "device '%s' is not available in this version: give --device cpu", name);
-  return row->open(options, allocator, out_device);
+  DELTA_RETURN_IF_ERROR(row->open(options, allocator, out_device));
+  (*out_device)->name = row->name;
+  return DELTA_OK;
 }
 
 void delta_device_close(delta_device_t *device) {
@@ -35,5 +38,6 @@ void delta_device_close(delta_device_t *device) {
 }
 
 delta_status_t delta_device_free_bytes(delta_device_t *device, uint64_t *out_free_bytes) {
-  return find_driver(device->driver->name)->free_bytes(device, out_free_bytes);
+  if (device->profile) return delta_absent_free_bytes(device, out_free_bytes);
+  return find_driver(device->name)->free_bytes(device, out_free_bytes);
 }

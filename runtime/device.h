@@ -10,6 +10,9 @@
 #include "onnx/graph/graph.h"
 #include "plans/problem.h"
 #include "plans/schedule.h"
+#include "runtime/roofline.h"
+
+enum { DELTA_DEVICE_NAME_BYTES = 48, DELTA_DEVICE_TEXT_BYTES = 64 };
 
 typedef struct delta_device delta_device_t;
 typedef struct delta_kernel delta_kernel_t;
@@ -65,17 +68,22 @@ typedef struct delta_device_driver {
 
 struct delta_device {
   const delta_device_driver_t *driver;
+  const char *name; // "cpu", or that of a device that is not there, by its profile
   delta_allocator_t allocator;
   delta_log_sink_t log;
   int32_t threads;
-  bool host_addressable;    // device memory can be read and written by the host directly
-  size_t granule_bytes;     // of committed memory
-  size_t alignment_bytes;   // of buffers
-  char instruction_set[48]; // what the numerics depend on
-  char libraries[64];
+  bool host_addressable;                         // device memory can be read and written by the host directly
+  size_t granule_bytes;                          // of committed memory
+  size_t alignment_bytes;                        // of buffers
+  char instruction_set[DELTA_DEVICE_TEXT_BYTES]; // what the numerics depend on
+  char libraries[DELTA_DEVICE_TEXT_BYTES];
+  delta_roofline_t roofline;                                  // rough, until nodes are measured
+  double offload_bytes_per_second, prefetch_bytes_per_second; // to the tier below and back: rough, until they are measured
+  const struct delta_profile
+      *profile; // all that is known of a device that is not there; NULL of those that are. Lives as long as the device
 };
 
-// Opens "cpu" (later "cuda[:N]"). NOT_FOUND or UNSUPPORTED name the device and what there is.
+// Opens "cpu" (later "cuda[:N]"). NOT_FOUND or UNSUPPORTED name the device and what there is. Those that are not there: runtime/absent.h.
 DELTA_MUST_USE delta_status_t delta_device_open(const char *name, const delta_device_options_t *options, delta_allocator_t allocator,
                                                 delta_device_t **out_device);
 void delta_device_close(delta_device_t *device); // NULL is fine.

@@ -262,18 +262,27 @@ bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta
   return has_value_beyond(data, dtype, shape, 0);
 }
 
-// Whether the checks asked for stop the run after this step.
-static bool must_stop(const delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step) {
+// Which of the outputs that must be finite a tensor is; DELTA_INDEX_NONE: none of them.
+static uint32_t find_watched(const delta_graph_t *graph, const delta_run_options_t *options, delta_tensor_id_t id) {
+  for (size_t k = 0; k < sizeof options->finite_outputs / sizeof *options->finite_outputs; ++k) {
+    const uint32_t output = options->finite_outputs[k];
+    if (output == DELTA_INDEX_NONE) continue;
+    if (delta_graph_tensor(graph, graph->outputs.items[output].tensor)->storage.index == id.index) return output;
+  }
+  return DELTA_INDEX_NONE;
+}
+
+// Whether the checks asked for stop the run after this step, and the output to blame.
+static bool must_stop(const delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step,
+                      uint32_t *out_output) {
   const delta_graph_t *graph = executor->options.graph;
-  delta_tensor_id_t watched =
-      options->finite_output == DELTA_INDEX_NONE ? DELTA_TENSOR_NONE : graph->outputs.items[options->finite_output].tensor;
   for (uint32_t i = 0; step->node && i < step->node->output_count; ++i) {
     delta_tensor_id_t id = step->node->outputs[i];
     if (delta_tensor_is_none(id)) continue;
-    bool is_watched = !delta_tensor_is_none(watched) && delta_graph_tensor(graph, watched)->storage.index == id.index;
     const delta_tensor_t *tensor = delta_graph_tensor(graph, id);
     const void *data = step->buffers.outputs[i];
-    if (is_watched && !isfinite(delta_element_load_double(data, tensor->dtype, 0))) return true;
+    *out_output = find_watched(graph, options, id);
+    if (*out_output != DELTA_INDEX_NONE && !isfinite(delta_element_load_double(data, tensor->dtype, 0))) return true;
     if (options->check_values && delta_has_bad_value(data, tensor->dtype, &tensor->shape)) return true;
   }
   return false;
@@ -340,7 +349,7 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
     poison(&executor->born, i, &born_cursor);
     DELTA_RETURN_IF_ERROR(run_step(executor, i, &out_result->copy_seconds));
     const delta_prepared_step_t *prepared = &executor->steps[i];
-    if (must_stop(executor, options, prepared)) {
+    if (must_stop(executor, options, prepared, &out_result->output)) {
       out_result->stopped = true;
       out_result->step = i;
       out_result->node_name = prepared->node->name;

@@ -44,8 +44,8 @@ void *delta_executor_input(delta_executor_t *executor, uint32_t index);
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index);
 
 typedef struct delta_run_options {
-  // Stops before the next step once this output (a float scalar) has been computed and is not finite; DELTA_INDEX_NONE: none.
-  uint32_t finite_output;
+  // Stops before the next step once one of these outputs (float scalars) has been computed and is not finite; DELTA_INDEX_NONE: none.
+  uint32_t finite_outputs[2];
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
 } delta_run_options_t;
@@ -54,6 +54,7 @@ typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
   const char *node_name; // of that step
+  uint32_t output;       // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
   uint32_t updates_done; // states already changed when it stopped, counters aside
   double copy_seconds;   // of copies between the arena and the tier below, for which compute waited
 } delta_run_result_t;

@@ -19,7 +19,11 @@ static const layout_candidates_t candidate_rows[] = {
     {"", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3, 0},
 };
 
+// A roofline alone does not tell layouts apart.
+static const layout_candidates_t plain_row = {"", {DELTA_LAYOUT_PLAIN}, 1, 0};
+
 static const layout_candidates_t *candidates_of(const delta_device_t *device) {
+  if (device->profile && device->profile->entries.count == 0) return &plain_row;
   const layout_candidates_t *row = candidate_rows;
   while (row->instruction_set[0] && strcmp(row->instruction_set, device->instruction_set) != 0) ++row;
   return row;

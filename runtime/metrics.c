@@ -59,7 +59,7 @@ static delta_status_t end_line(delta_metrics_t *metrics, delta_json_writer_t *wr
   return write_line(metrics);
 }
 
-delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_metrics_step_t *step) {
+delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_train_step_t *step) {
   delta_json_writer_t writer;
   begin_line(metrics, &writer);
   delta_json_write_int64(&writer, "step", step->step);
@@ -78,7 +78,7 @@ delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_me
   return end_line(metrics, &writer);
 }
 
-delta_status_t delta_metrics_write_evaluation(delta_metrics_t *metrics, const delta_metrics_evaluation_t *evaluation) {
+delta_status_t delta_metrics_write_evaluation(delta_metrics_t *metrics, const delta_train_evaluation_t *evaluation) {
   delta_json_writer_t writer;
   begin_line(metrics, &writer);
   delta_json_write_bool(&writer, "evaluation", true);

@@ -6,34 +6,9 @@
 #ifndef DELTA_RUNTIME_METRICS_H_
 #define DELTA_RUNTIME_METRICS_H_
 
-#include <stdint.h>
+#include <delta/train.h>
 
 #include "base/text.h"
-
-typedef struct delta_metrics_step {
-  int64_t step;  // from 1: the number of updates made
-  int64_t epoch; // from 1
-  double loss;
-  double learning_rate;
-  bool has_gradient_norm;
-  double gradient_norm; // before clipping
-  double seconds;
-  double samples_per_second;
-  double stall_seconds; // the compute lane waiting for transfers
-  uint64_t arena_peak_bytes;
-  uint64_t host_bytes;       // for swapped tensors
-  const char *const *events; // Borrowed; what the dynamic layer did in this step
-  size_t event_count;
-} delta_metrics_step_t;
-
-typedef struct delta_metrics_evaluation {
-  int64_t step, epoch; // made before it
-  double loss;
-  bool has_accuracy;
-  double accuracy; // a part of 1
-  int64_t samples;
-  double seconds;
-} delta_metrics_evaluation_t;
 
 typedef struct delta_metrics {
   int descriptor;
@@ -44,8 +19,8 @@ typedef struct delta_metrics {
 // Opens `path` for writing: from its beginning, or after what is there when `append` (a resumed run). IO and NOT_FOUND name it.
 DELTA_MUST_USE delta_status_t delta_metrics_open(const char *path, bool append, delta_allocator_t allocator, delta_metrics_t *out_metrics);
 // Writes one whole line, which has left the process when the call returns. A full disk is IO; a part of the line may be in the file then.
-DELTA_MUST_USE delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_metrics_step_t *step);
-DELTA_MUST_USE delta_status_t delta_metrics_write_evaluation(delta_metrics_t *metrics, const delta_metrics_evaluation_t *evaluation);
+DELTA_MUST_USE delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_train_step_t *step);
+DELTA_MUST_USE delta_status_t delta_metrics_write_evaluation(delta_metrics_t *metrics, const delta_train_evaluation_t *evaluation);
 // Closes the file and reports what the file system held back until then. Safe when closed or zeroed with descriptor -1.
 DELTA_MUST_USE delta_status_t delta_metrics_close(delta_metrics_t *metrics);
 

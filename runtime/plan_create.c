@@ -5,12 +5,16 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/struct_size.h"
+#include "onnx/weights.h"
+#include "plans/plan_show.h"
 #include "plans/problem_json.h"
+#include "runtime/absent.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
 #include "runtime/program.h"
 
-enum { DELTA_MOST_PROGRAMS = 3 };
+enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
 
 // What one call works on.
 typedef struct delta_plan_maker {
@@ -27,15 +31,34 @@ typedef struct delta_plan_maker {
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
   double deadline_seconds;         // of the search at hand
+  double trying_seconds;           // what other budgets took, for a report
   uint64_t resident_minimum_bytes; // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
 
+// A device that is known by its profile alone measures nothing.
+static delta_status_t check_absent(const delta_plan_maker_t *maker) {
+  const delta_plan_options_t *options = maker->options;
+  if (options->profile && strcmp(options->profile, "measure") != 0)
+    return delta_status_make(INVALID_ARGUMENT, "--profile %s: --device %s is a profile already: leave --profile out", options->profile,
+                             options->device);
+  if (options->save_profile)
+    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --device %s nothing is measured", options->save_profile,
+                             options->device);
+  delta_log(
+      options->log, DELTA_LOG_NOTE,
+      "device '%s' is not measured here: %zu kernels have costs in '%s', the others are estimated by its roofline; memory for a plan: "
+      "memory_bytes less reserve_bytes, unless --budget says otherwise",
+      maker->device->name, maker->device->profile->entries.count, options->device);
+  return DELTA_OK;
+}
+
 // What the choice of layouts, and later of a schedule, goes by.
 static delta_status_t open_profile(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
+  if (maker->device->profile) return check_absent(maker);
   if (options->profile && strcmp(options->profile, "estimate") == 0) {
     if (!options->save_profile) return DELTA_OK;
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
@@ -67,16 +90,23 @@ static delta_status_t keep_profile(delta_plan_maker_t *maker) {
 // Nothing that is read is written over, and what cannot be written is known before the work.
 static delta_status_t check_outputs(const delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
-  const char *const paths[] = {options->output_path, options->save_profile};
-  for (size_t i = 0; i < sizeof paths / sizeof *paths; ++i) {
-    if (!paths[i]) continue;
-    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, paths[i]));
-    DELTA_RETURN_IF_ERROR(delta_file_probe(paths[i], maker->allocator));
+  const struct {
+    const char *option, *path;
+    bool is_read;
+  } files[] = {
+      {"-o", options->output_path, false},     {"--save-profile", options->save_profile, false}, {"--report", options->report_path, false},
+      {"--trace", options->trace_path, false}, {"--dump-problem", options->dump_problem, false}, {"--profile", options->profile, true}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
+    if (!files[i].path || files[i].is_read) continue;
+    DELTA_RETURN_IF_ERROR(delta_model_check_output(maker->model, files[i].path));
+    DELTA_RETURN_IF_ERROR(delta_file_probe(files[i].path, maker->allocator));
+    for (size_t k = i + 1; k < sizeof files / sizeof *files; ++k) {
+      const bool is_written_back = files[k].is_read && files[i].path == options->save_profile;
+      if (!files[k].path || is_written_back || !delta_file_is_same(files[i].path, files[k].path)) continue;
+      return delta_status_make(INVALID_ARGUMENT, "%s and %s are both '%s': give two paths", files[i].option, files[k].option,
+                               files[i].path);
+    }
   }
-  if (options->output_path && options->save_profile && delta_file_is_same(options->output_path, options->save_profile))
-    return delta_status_make(INVALID_ARGUMENT, "-o and --save-profile are both '%s': give two paths", options->output_path);
-  if (options->output_path && options->profile && delta_file_is_same(options->output_path, options->profile))
-    return delta_status_make(INVALID_ARGUMENT, "-o and --profile are both '%s': give two paths", options->output_path);
   return DELTA_OK;
 }
 
@@ -84,10 +114,14 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   const delta_model_options_t model_options = {.path = options->model_path, .external_folder = options->external_data, .log = options->log};
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
+  DELTA_RETURN_IF_ERROR(delta_weights_check(maker->model, maker->plan->init_random, options->log));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
-  DELTA_RETURN_IF_ERROR(delta_device_open(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
+  const char *device = options->device ? options->device : "cpu";
+  DELTA_RETURN_IF_ERROR(delta_text_ends_with(device, ".json")
+                            ? delta_absent_device_open(device, &device_options, maker->allocator, &maker->device)
+                            : delta_device_open(device, &device_options, maker->allocator, &maker->device));
   return open_profile(maker);
 }
 
@@ -178,9 +212,9 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
 
-// The programs share the time that planning may take.
-static void give_effort(delta_plan_maker_t *maker, uint32_t index) {
-  maker->deadline_seconds = delta_clock_seconds() + maker->options->time_limit_seconds / maker->part_count;
+// How long the next search may take.
+static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds) {
+  maker->deadline_seconds = delta_clock_seconds() + limit_seconds;
   const delta_planner_effort_t effort = {.seed = maker->options->seed, .is_past_deadline = is_past_deadline, .self = maker};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
@@ -189,16 +223,10 @@ static void give_effort(delta_plan_maker_t *maker, uint32_t index) {
 static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_bytes) {
   delta_problem_t *problem = maker->parts[0].problem;
   delta_text_t text;
-  delta_file_writer_t writer = {.descriptor = -1};
   delta_text_init(&text, maker->allocator);
-  delta_status_t status = DELTA_OK;
   problem->budget_bytes = capacity_bytes;
-  DELTA_GOTO_IF_ERROR(status, delta_problem_to_json(problem, &text), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(maker->options->dump_problem, maker->allocator, &writer), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&writer, text.items, text.count), cleanup);
-  status = delta_file_writer_commit(&writer);
-cleanup:
-  delta_file_writer_close(&writer);
+  delta_status_t status = delta_problem_to_json(problem, &text);
+  if (!status) status = delta_file_replace(maker->options->dump_problem, text.items, text.count, maker->allocator);
   delta_text_deinit(&text);
   return status;
 }
@@ -209,7 +237,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
-  give_effort(maker, index);
+  give_effort(maker, index, maker->options->time_limit_seconds / maker->part_count); // the programs share the time
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -399,16 +427,84 @@ static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
+// Whether the kernels of nodes are not known: no device can then run the plan.
+static bool is_estimated(const delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
+    const delta_selection_t *selection = maker->parts[i].selection;
+    for (uint32_t node = 0; node < selection->node_count; ++node) {
+      if (selection->names[node] == delta_absent_kernel) return true;
+    }
+  }
+  return false;
+}
+
+// ---- For reports
+
+// Plans the first program within a budget, for how long it takes and what it holds.
+static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_bytes, delta_budget_point_t *out_point) {
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  delta_planner_result_t result = {0};
+  *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
+  totals->budget_bytes = budget_bytes;
+  DELTA_RETURN_IF_ERROR(choose_homes(maker));
+  give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED);
+  delta_status_t status = delta_planner_plan(
+      maker->planners[0], delta_budget_capacity(budget_bytes, totals->state_bytes, maker->device->granule_bytes), &result);
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
+    delta_status_free(status);
+    return DELTA_OK;
+  }
+  if (status) return status;
+  out_point->fits = true;
+  out_point->peak_bytes = totals->state_bytes + result.schedule->peak_bytes;
+  out_point->step_seconds = result.schedule->step_seconds;
+  delta_schedule_free(result.schedule);
+  return DELTA_OK;
+}
+
+// Tries budgets from the least to that of everything kept, coarse ones first, while there is time. They are listed by budget; the plan's own is set again.
+static delta_status_t try_budgets(delta_plan_maker_t *maker) {
+  static const int eighths[DELTA_BUDGETS_TRIED] = {0, 8, 4, 2, 6, 1, 3, 5, 7};
+  delta_plan_t *plan = maker->plan;
+  const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
+  const uint64_t most_bytes = round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
+  const double start_seconds = delta_clock_seconds(), end_seconds = start_seconds + maker->options->time_limit_seconds;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, DELTA_BUDGETS_TRIED, &plan->points));
+  delta_status_t status = DELTA_OK;
+  for (int i = 0; i < DELTA_BUDGETS_TRIED && most_bytes > least_bytes && !status; ++i) {
+    if (i > 0 && delta_clock_seconds() > end_seconds) break;
+    delta_budget_point_t point;
+    status = try_budget(maker, least_bytes + (most_bytes - least_bytes) / 8 * (uint64_t)eighths[i], &point);
+    if (status) break;
+    uint32_t at = plan->point_count++;
+    for (; at > 0 && plan->points[at - 1].budget_bytes > point.budget_bytes; --at) plan->points[at] = plan->points[at - 1];
+    plan->points[at] = point;
+  }
+  plan->totals.budget_bytes = own_bytes;
+  maker->trying_seconds = delta_clock_seconds() - start_seconds;
+  return status;
+}
+
+static delta_status_t keep_views(delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    delta_program_parts_t *parts = &maker->parts[i];
+    DELTA_RETURN_IF_ERROR(delta_plan_keep_view(maker->plan, i, parts->graph, parts->tensor_of_storage, &parts->problem));
+  }
+  return DELTA_OK;
+}
+
 // Names everything the bits of a run depend on.
 static delta_status_t name_numerics(delta_plan_maker_t *maker) {
   delta_plan_numerics_t *numerics = &maker->plan->numerics;
   const delta_device_t *device = maker->device;
-  char *instruction_set = NULL, *libraries = NULL;
+  char *instruction_set = NULL, *libraries = NULL, *device_name = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_region_format(&maker->plan->region, &device_name, "%s%s", device->name, is_estimated(maker) ? " (estimated)" : ""));
   DELTA_RETURN_IF_ERROR(
       delta_region_copy_string(&maker->plan->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
   *numerics = (delta_plan_numerics_t){
-      .device = device->driver->name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
+      .device = device_name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
   const delta_program_parts_t *parts[DELTA_MOST_PROGRAMS];
   for (uint32_t i = 0; i < maker->part_count; ++i) parts[i] = &maker->parts[i];
   delta_program_numerics_id(parts, maker->part_count, device, numerics->id);
@@ -432,15 +528,6 @@ static delta_status_t keep_inputs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-// Versions of the structs: whoever was compiled with other headers is told so.
-static delta_status_t check_sizes(const delta_plan_options_t *options, const delta_plan_summary_t *summary) {
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
-  if (summary && summary->struct_size != sizeof *summary)
-    return delta_status_make(INVALID_ARGUMENT, "plan summary: set struct_size to sizeof(delta_plan_summary_t)");
-  return DELTA_OK;
-}
-
 static void deinit_maker(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
     delta_planner_destroy(maker->planners[i]);
@@ -455,7 +542,10 @@ static void deinit_maker(delta_plan_maker_t *maker) {
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
-  DELTA_RETURN_IF_ERROR(check_sizes(options, out_summary));
+  DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
+  if (out_summary)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   double start_seconds = delta_clock_seconds();
   delta_plan_maker_t maker = {.options = options, .allocator = allocator};
   delta_status_t status = DELTA_OK;
@@ -470,13 +560,15 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, find_minimum(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
+  if (options->report_path) DELTA_GOTO_IF_ERROR(status, try_budgets(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, choose_homes(&maker), cleanup);
   status = plan_programs(&maker);
   if (!status) count_memory(&maker);
-  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds;
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds - maker.trying_seconds;
   if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
     status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
     out_summary->batch = maker.parts[0].batch; // also when no program has been planned
+    if (status) out_summary->device = NULL;    // its name goes with the plan
   }
   if (status) goto cleanup;
   DELTA_GOTO_IF_ERROR(status, keep_inputs(&maker), cleanup);
@@ -484,6 +576,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
     out_summary->inputs = maker.plan->inputs;
     out_summary->input_count = maker.plan->input_count;
   }
+  if (options->report_path || options->trace_path) DELTA_GOTO_IF_ERROR(status, keep_views(&maker), cleanup);
   // The log sink belongs to the caller and not to the plan.
   maker.plan->build.import.log = (delta_log_sink_t){0};
   *out_plan = maker.plan;

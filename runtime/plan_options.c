@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+#include "base/struct_size.h"
 #include "onnx/optimizer.h"
+#include "plans/plan_json.h"
 
 static const char *const loss_names[] = {
 #define LOSS_NAME(id, name, label, help) name,
@@ -22,6 +25,8 @@ static const char *const batchnorm_names[] = {
     DELTA_BATCHNORM_MODES(BATCHNORM_NAME)
 #undef BATCHNORM_NAME
 };
+
+enum { MOST_MICRO_STEPS = 1000000 };
 
 // What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers
 // each has.
@@ -101,7 +106,7 @@ static delta_status_t apply_loss(const char *text, delta_plan_t *plan) {
 
 // A number of the user's, or the default where it was left out, within [least, most).
 static delta_status_t apply_number(const char *option, double given, double fallback, double least, double most, double *out_value) {
-  *out_value = given < 0 ? fallback : given;
+  *out_value = given < 0 && isfinite(given) ? fallback : given;
   if (!(*out_value >= least && *out_value < most))
     return delta_status_make(INVALID_ARGUMENT, "%s %g: give a number from %g to below %g", option, given, least, most);
   return DELTA_OK;
@@ -110,7 +115,7 @@ static delta_status_t apply_number(const char *option, double given, double fall
 // A number that the optimizer may not have.
 static delta_status_t apply_own_number(const delta_optimizer_options_t *optimizer, bool has_it, const char *option, double given,
                                        double most, double *inout_value) {
-  if (given > 0 && !has_it)
+  if (!has_it && (given > 0 || !isfinite(given)))
     return delta_status_make(INVALID_ARGUMENT, "%s does not apply to --optimizer %s", option, optimizer_names[optimizer->kind]);
   return has_it ? apply_number(option, given, *inout_value, 0, most, inout_value) : DELTA_OK;
 }
@@ -135,8 +140,19 @@ static delta_status_t apply_optimizer(const delta_plan_options_t *options, delta
   return DELTA_OK;
 }
 
-static delta_status_t copy_strings(delta_plan_t *plan, const char *const *strings, size_t count, const char *const **out_strings) {
+// Whether a budget can be understood; what it comes to is known after the plan without one.
+static delta_status_t check_budget(const char *text) {
+  uint64_t budget_bytes;
+  return delta_budget_resolve(text, 0, 0, 0, 1, &budget_bytes);
+}
+
+static delta_status_t copy_strings(delta_plan_t *plan, const char *option, const char *const *strings, size_t count,
+                                   const char *const **out_strings) {
   char **copies = NULL;
+  for (size_t i = 0; i < count; ++i) {
+    if (!strings || !strings[i] || !*strings[i])
+      return delta_status_make(INVALID_ARGUMENT, "%s: number %zu of %zu is empty", option, i, count);
+  }
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, count, &copies));
   for (size_t i = 0; i < count; ++i)
     DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, strings[i], strlen(strings[i]), &copies[i]));
@@ -161,6 +177,8 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, options->dim_count, &dims));
   for (size_t i = 0; i < options->dim_count; ++i) {
     char *symbol = NULL;
+    if (!options->dims || !options->dims[i].name || !*options->dims[i].name)
+      return delta_status_make(INVALID_ARGUMENT, "--dim: number %zu of %zu has no name", i, options->dim_count);
     if (options->dims[i].size < 0 || options->dims[i].size > DELTA_MOST_ROWS) {
       return delta_status_make(INVALID_ARGUMENT, "--dim %s=%lld: give a size from 0 to %lld", options->dims[i].name,
                                (long long)options->dims[i].size, (long long)DELTA_MOST_ROWS);
@@ -227,13 +245,29 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   DELTA_RETURN_IF_ERROR(apply_loss(options->loss, plan));
   DELTA_RETURN_IF_ERROR(apply_optimizer(options, plan));
   delta_build_options_t *build = &plan->build;
+  if (options->class_axis < -DELTA_MAX_RANK || options->class_axis >= DELTA_MAX_RANK) {
+    return delta_status_make(INVALID_ARGUMENT, "--class-axis %lld: give a number from %d to %d", (long long)options->class_axis,
+                             -DELTA_MAX_RANK, DELTA_MAX_RANK - 1);
+  }
+  // Integers of a plan file lie below 2^53.
+  if (options->ignore_index <= -DELTA_PLAN_INTEGER_LIMIT || options->ignore_index >= DELTA_PLAN_INTEGER_LIMIT)
+    return delta_status_make(INVALID_ARGUMENT, "--ignore-index %lld: give a number between -2^53 and 2^53",
+                             (long long)options->ignore_index);
   build->class_axis = options->class_axis;
   build->ignore_index = options->ignore_index;
-  DELTA_RETURN_IF_ERROR(apply_number("--clip-grad-norm", options->clip_gradient_norm, 0, 0, 1e30, &build->clip_gradient_norm));
+  build->clip_gradient_norm = options->clip_gradient_norm;
+  if (!(build->clip_gradient_norm >= 0 && build->clip_gradient_norm <= 1e30)) {
+    return delta_status_make(INVALID_ARGUMENT, "--clip-grad-norm %g: give a number above 0 and up to 10^30; 0 is off",
+                             build->clip_gradient_norm);
+  }
   if (!(options->time_limit_seconds >= 0 && options->time_limit_seconds <= 1e6))
     return delta_status_make(INVALID_ARGUMENT, "--time-limit %g: give seconds from 0 to 10^6", options->time_limit_seconds);
-  if (options->accumulate < 1)
-    return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 on", (long long)options->accumulate);
+  if (options->accumulate < 1 || options->accumulate > MOST_MICRO_STEPS) {
+    return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 to %d",
+                             (long long)options->accumulate, MOST_MICRO_STEPS);
+  }
+  if (options->threads < 0) return delta_status_make(INVALID_ARGUMENT, "--threads %d: give a number from 1 on", options->threads);
+  DELTA_RETURN_IF_ERROR(check_budget(options->budget));
   if (options->host_budget) {
     DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(options->host_budget, &plan->totals.host_budget_bytes), "--host-budget"));
   }
@@ -246,9 +280,9 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   if (options->init_seed >> 53) return delta_status_make(INVALID_ARGUMENT, "the seed of --init random: give a number below 2^53");
   plan->init_seed = options->init_seed;
   build->accumulates = options->accumulate > 1;
-  DELTA_RETURN_IF_ERROR(copy_strings(plan, options->freeze, options->freeze_count, &build->freeze));
+  DELTA_RETURN_IF_ERROR(copy_strings(plan, "--freeze", options->freeze, options->freeze_count, &build->freeze));
   build->freeze_count = options->freeze_count;
-  DELTA_RETURN_IF_ERROR(copy_strings(plan, options->train, options->train_count, &build->train));
+  DELTA_RETURN_IF_ERROR(copy_strings(plan, "--train", options->train, options->train_count, &build->train));
   build->train_count = options->train_count;
   return DELTA_OK;
 }
@@ -262,8 +296,7 @@ delta_status_t delta_layout_option_parse(const char *text, delta_layout_source_t
 }
 
 delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator) {
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "plan options: call delta_plan_options_init first");
+  DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
   delta_plan_t *scratch = NULL;
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_plan_create_empty(allocator, &scratch));
@@ -286,11 +319,9 @@ delta_status_t delta_budget_resolve(const char *text, uint64_t free_bytes, uint6
     *out_budget_bytes = minimum_bytes;
     return DELTA_OK;
   }
-  size_t length = strlen(text);
-  if (length > 1 && text[length - 1] == '%') {
-    char *end = NULL;
-    double percent = strtod(text, &end);
-    if (end != text + length - 1 || !(percent > 0 && percent <= 1e6))
+  if (delta_text_ends_with(text, "%")) {
+    double percent;
+    if (!delta_number_parse_percentage(text, &percent) || percent > 1e6)
       return delta_status_make(INVALID_ARGUMENT, "--budget %s: give a percentage above 0", text);
     // Up to whole granules, which are what is committed: 100% is then enough for what has no gaps.
     *out_budget_bytes = (uint64_t)ceil((double)unlimited_bytes * percent / 100 / (double)granule_bytes) * granule_bytes;

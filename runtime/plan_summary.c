@@ -3,18 +3,18 @@
 
 #include <delta/plan.h>
 
+#include "base/struct_size.h"
 #include "plans/plan.h"
 
 delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary) {
-  if (out_summary->struct_size != sizeof *out_summary) {
-    return delta_status_make(INVALID_ARGUMENT, "plan summary of %zu bytes: set struct_size to sizeof(delta_plan_summary_t)",
-                             out_summary->struct_size);
-  }
+  DELTA_RETURN_IF_ERROR(
+      delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   const delta_plan_totals_t *totals = &plan->totals;
   const delta_schedule_t *schedule = plan->program_count ? plan->programs[0].schedule : NULL;
   *out_summary = (delta_plan_summary_t){
       .struct_size = sizeof *out_summary,
       .policy = plan->policy,
+      .device = plan->numerics.device,
       .nodes = totals->node_count,
       .batch = delta_plan_rows(plan),
       .trainable_parameters = (int64_t)totals->trainable_parameters,

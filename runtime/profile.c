@@ -1,4 +1,4 @@
-// Costs by key, and their file.
+// Costs by key, numbers by name, and where they are kept.
 #include "runtime/profile.h"
 
 #include <errno.h>
@@ -9,13 +9,8 @@
 
 #include <delta/version.h>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/sha256.h"
 #include "onnx/graph/graph_write.h"
-
-#define PROFILE_FORMAT "delta profile"
-enum { PROFILE_VERSION = 1, PROFILE_LIMIT_BYTES = 256 << 20 };
 
 // The processor as the system names it: speeds of one are not those of another.
 static delta_status_t read_processor(delta_profile_t *profile) {
@@ -37,7 +32,7 @@ static delta_status_t read_processor(delta_profile_t *profile) {
 
 static delta_status_t name_device(delta_profile_t *profile, const delta_device_t *device) {
   char *instruction_set = NULL, *libraries = NULL;
-  profile->device = device->driver->name;
+  profile->device = device->name;
   profile->threads = device->threads;
   DELTA_RETURN_IF_ERROR(
       delta_region_copy_string(&profile->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
@@ -47,20 +42,47 @@ static delta_status_t name_device(delta_profile_t *profile, const delta_device_t
   return read_processor(profile);
 }
 
-delta_status_t delta_profile_create(const delta_device_t *device, delta_allocator_t allocator, delta_profile_t **out_profile) {
+const char delta_profile_measured[] = "measured";
+
+static delta_status_t describe_device(delta_profile_t *profile, delta_device_t *device) {
+  static const char *const assumed = "assumed until it is measured";
+  uint64_t free_bytes = 0;
+  DELTA_RETURN_IF_ERROR(delta_device_free_bytes(device, &free_bytes));
+  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)free_bytes, "free when the profile was made");
+  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, 0, "what others use is not in memory_bytes");
+  delta_profile_set_number(profile, DELTA_PROFILE_GRANULE_BYTES, (double)device->granule_bytes, "the driver");
+  delta_profile_set_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES, (double)device->alignment_bytes, "the driver");
+#define SET_ROOFLINE(id, field, least, most) delta_profile_set_number(profile, DELTA_PROFILE_##id, device->roofline.field, assumed);
+  DELTA_ROOFLINE_NUMBERS(SET_ROOFLINE)
+#undef SET_ROOFLINE
+  delta_profile_set_number(profile, DELTA_PROFILE_OFFLOAD, device->offload_bytes_per_second, assumed);
+  delta_profile_set_number(profile, DELTA_PROFILE_PREFETCH, device->prefetch_bytes_per_second, assumed);
+  delta_profile_set_number(profile, DELTA_PROFILE_SHARED, 0, assumed);
+  return DELTA_OK;
+}
+
+delta_status_t delta_profile_create_empty(delta_allocator_t allocator, delta_profile_t **out_profile) {
   *out_profile = NULL;
-  delta_profile_t *profile = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &profile));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_profile));
+  delta_profile_t *profile = *out_profile;
   profile->allocator = allocator;
   delta_region_init(&profile->region, allocator);
   delta_map_init(&profile->keys, allocator);
-  delta_status_t status = name_device(profile, device);
-  if (status) {
-    delta_profile_free(profile);
-    return status;
-  }
-  *out_profile = profile;
   return DELTA_OK;
+}
+
+delta_status_t delta_profile_create(delta_device_t *device, delta_allocator_t allocator, delta_profile_t **out_profile) {
+  *out_profile = NULL;
+  delta_profile_t *profile = NULL;
+  delta_status_t status;
+  DELTA_RETURN_IF_ERROR(delta_profile_create_empty(allocator, &profile));
+  DELTA_GOTO_IF_ERROR(status, name_device(profile, device), cleanup);
+  DELTA_GOTO_IF_ERROR(status, describe_device(profile, device), cleanup);
+  *out_profile = profile;
+  profile = NULL;
+cleanup:
+  delta_profile_free(profile);
+  return status;
 }
 
 void delta_profile_free(delta_profile_t *profile) {
@@ -93,142 +115,91 @@ void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, cha
   snprintf(out_key, DELTA_PROFILE_KEY_BYTES, "%s/%.*s", delta_core_op_info(node->op)->name, DIGITS, digest);
 }
 
-bool delta_profile_find(const delta_profile_t *profile, const char *key, double *out_seconds) {
-  if (!profile) return false;
+void delta_profile_set_number(delta_profile_t *profile, delta_profile_id_t id, double value, const char *source) {
+  profile->numbers[id] = (delta_profile_number_t){.value = value, .source = source};
+}
+
+bool delta_profile_is_measured(const delta_profile_t *profile, delta_profile_id_t id) {
+  const char *source = profile->numbers[id].source;
+  return source && strcmp(source, delta_profile_measured) == 0;
+}
+
+delta_roofline_t delta_profile_roofline(const delta_profile_t *profile) {
+#define ROOFLINE_FIELD(id, field, least, most) .field = profile->numbers[DELTA_PROFILE_##id].value,
+  return (delta_roofline_t){DELTA_ROOFLINE_NUMBERS(ROOFLINE_FIELD)};
+#undef ROOFLINE_FIELD
+}
+
+const delta_profile_entry_t *delta_profile_entry(const delta_profile_t *profile, const char *key) {
   const uint32_t index = delta_map_find(&profile->keys, key);
-  if (index == DELTA_MAP_NONE) return false;
-  *out_seconds = profile->entries.items[index].seconds;
-  return true;
+  return index == DELTA_MAP_NONE ? NULL : &profile->entries.items[index];
+}
+
+bool delta_profile_find(const delta_profile_t *profile, const char *key, double *out_seconds) {
+  const delta_profile_entry_t *entry = profile ? delta_profile_entry(profile, key) : NULL;
+  if (entry) *out_seconds = entry->seconds;
+  return entry != NULL;
 }
 
 delta_status_t delta_profile_set(delta_profile_t *profile, const char *key, double seconds) {
-  const uint32_t index = delta_map_find(&profile->keys, key);
+  return delta_profile_set_entry(profile, &(delta_profile_entry_t){.key = key, .seconds = seconds});
+}
+
+delta_status_t delta_profile_set_entry(delta_profile_t *profile, const delta_profile_entry_t *entry) {
+  delta_profile_entry_t copy = *entry;
+  char *key = NULL, *kernel = NULL;
+  if (entry->kernel) DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->kernel, strlen(entry->kernel), &kernel));
+  copy.kernel = kernel;
+  const uint32_t index = delta_map_find(&profile->keys, entry->key);
   if (index != DELTA_MAP_NONE) {
-    profile->entries.items[index].seconds = seconds;
+    copy.key = profile->entries.items[index].key;
+    profile->entries.items[index] = copy;
     return DELTA_OK;
   }
-  char *copy = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, key, strlen(key), &copy));
-  const delta_profile_entry_t entry = {.key = copy, .seconds = seconds};
-  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &entry));
-  return delta_map_set(&profile->keys, copy, (uint32_t)profile->entries.count - 1);
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->key, strlen(entry->key), &key));
+  copy.key = key;
+  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &copy));
+  return delta_map_set(&profile->keys, key, (uint32_t)profile->entries.count - 1);
 }
 
-static int by_key(const void *a, const void *b) {
-  return strcmp((*(const delta_profile_entry_t *const *)a)->key, (*(const delta_profile_entry_t *const *)b)->key);
-}
+// ---- One profile into another
 
-// Costs in the order of their keys: equal profiles give equal files.
-static delta_status_t write_costs(delta_json_writer_t *writer, const delta_profile_t *profile) {
-  const delta_profile_entry_t **sorted = NULL;
-  const size_t count = profile->entries.count;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profile->allocator, count, &sorted));
-  for (size_t i = 0; i < count; ++i) sorted[i] = &profile->entries.items[i];
-  qsort(sorted, count, sizeof *sorted, by_key);
-  delta_json_begin_object(writer, "seconds");
-  for (size_t i = 0; i < count; ++i) delta_json_write_double(writer, sorted[i]->key, sorted[i]->seconds);
-  delta_json_end_object(writer);
-  delta_release(profile->allocator, sorted);
-  return DELTA_OK;
-}
-
-static delta_status_t profile_to_json(const delta_profile_t *profile, delta_text_t *text) {
-  delta_json_writer_t writer;
-  delta_json_writer_init(&writer, text, false);
-  delta_json_begin_object(&writer, NULL);
-  delta_json_write_string(&writer, "format", PROFILE_FORMAT);
-  delta_json_write_int64(&writer, "version", PROFILE_VERSION);
-  delta_json_write_string(&writer, "device", profile->device);
-  delta_json_write_string(&writer, "processor", profile->processor);
-  delta_json_write_string(&writer, "instruction_set", profile->instruction_set);
-  delta_json_write_string(&writer, "libraries", profile->libraries);
-  delta_json_write_int64(&writer, "threads", profile->threads);
-#define WRITE_SPEED(field) delta_json_write_double(&writer, #field, profile->field);
-  DELTA_PROFILE_SPEEDS(WRITE_SPEED)
-#undef WRITE_SPEED
-  const delta_status_t status = write_costs(&writer, profile);
-  delta_json_end_object(&writer);
-  return delta_status_join(status, delta_json_writer_finish(&writer));
-}
-
-delta_status_t delta_profile_write(const delta_profile_t *profile, const char *path) {
-  delta_text_t text;
-  delta_text_init(&text, profile->allocator);
-  delta_file_writer_t file = {.descriptor = -1};
-  delta_status_t status;
-  DELTA_GOTO_IF_ERROR(status, profile_to_json(profile, &text), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_open(path, profile->allocator, &file), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_file_writer_write(&file, text.items, strlen(text.items)), cleanup);
-  status = delta_file_writer_commit(&file);
-cleanup:
-  delta_file_writer_close(&file);
-  delta_text_deinit(&text);
-  return status;
-}
-
-static delta_status_t check_text(const delta_json_document_t *document, const char *path, const char *key, const char *wanted) {
-  const char *found = NULL;
-  DELTA_RETURN_IF_ERROR(delta_json_get_string(document, delta_json_root(document), key, &found));
+static delta_status_t check_text(const char *path, const char *what, const char *found, const char *wanted) {
   if (strcmp(found, wanted) == 0) return DELTA_OK;
-  return delta_status_make(MISMATCH, "profile '%s': %s is '%s', here it is '%s': measure again on this machine", path, key, found, wanted);
+  return delta_status_make(MISMATCH,
+                           "profile '%s': %s is '%s', here it is '%s': measure again on this machine, or plan for that one with --device",
+                           path, what, found, wanted);
 }
 
-static delta_status_t check_origin(const delta_profile_t *profile, const delta_json_document_t *document, const char *path) {
-  const delta_json_value_t *root = delta_json_root(document);
-  int64_t version, threads;
-  DELTA_RETURN_IF_ERROR(check_text(document, path, "format", PROFILE_FORMAT));
-  DELTA_RETURN_IF_ERROR(delta_json_get_int64(document, root, "version", PROFILE_VERSION, PROFILE_VERSION, &version));
-  DELTA_RETURN_IF_ERROR(check_text(document, path, "device", profile->device));
-  DELTA_RETURN_IF_ERROR(check_text(document, path, "processor", profile->processor));
-  DELTA_RETURN_IF_ERROR(check_text(document, path, "instruction_set", profile->instruction_set));
-  DELTA_RETURN_IF_ERROR(check_text(document, path, "libraries", profile->libraries));
-  DELTA_RETURN_IF_ERROR(delta_json_get_int64(document, root, "threads", 1, INT32_MAX, &threads));
-  if (threads == profile->threads) return DELTA_OK;
-  return delta_status_make(MISMATCH, "profile '%s': it is for %lld threads, here there are %d: give --threads %lld, or measure again", path,
-                           (long long)threads, profile->threads, (long long)threads);
+static delta_status_t check_origin(const delta_profile_t *profile, const delta_profile_t *other, const char *path) {
+  DELTA_RETURN_IF_ERROR(check_text(path, "device", other->device, profile->device));
+  DELTA_RETURN_IF_ERROR(check_text(path, "processor", other->processor, profile->processor));
+  DELTA_RETURN_IF_ERROR(check_text(path, "instruction_set", other->instruction_set, profile->instruction_set));
+  DELTA_RETURN_IF_ERROR(check_text(path, "libraries", other->libraries, profile->libraries));
+  if (other->threads == profile->threads) return DELTA_OK;
+  return delta_status_make(MISMATCH, "profile '%s': it is for %d threads, here there are %d: give --threads %d, or measure again", path,
+                           other->threads, profile->threads, other->threads);
 }
 
-// A number that a clock can have given.
-static bool read_positive(const delta_json_document_t *document, const delta_json_value_t *value, double *out_value) {
-  delta_status_t status = delta_json_as_double(document, value, "", out_value);
-  const bool is_good = !status && *out_value > 0;
-  if (status) delta_status_free(status);
-  return is_good;
-}
-
-static delta_status_t read_costs(delta_profile_t *profile, const delta_json_document_t *document) {
-  const delta_json_value_t *root = delta_json_root(document), *costs = NULL;
-  DELTA_RETURN_IF_ERROR(delta_json_get_object(document, root, "seconds", &costs));
-#define READ_SPEED(field)                                                        \
-  {                                                                              \
-    const delta_json_value_t *value = delta_json_find(root, #field);             \
-    double speed;                                                                \
-    if (value && read_positive(document, value, &speed)) profile->field = speed; \
-  }
-  DELTA_PROFILE_SPEEDS(READ_SPEED)
-#undef READ_SPEED
-  for (const delta_json_value_t *value = delta_json_first(costs); value; value = delta_json_next(value)) {
-    double seconds;
-    if (strlen(delta_json_key(value)) < DELTA_PROFILE_KEY_BYTES && read_positive(document, value, &seconds))
-      DELTA_RETURN_IF_ERROR(delta_profile_set(profile, delta_json_key(value), seconds));
+static delta_status_t merge_numbers(delta_profile_t *profile, const delta_profile_t *other) {
+  for (uint32_t id = 0; id < DELTA_PROFILE_COUNT; ++id) {
+    const delta_profile_number_t *number = &other->numbers[id];
+    char *source = NULL;
+    if (!number->source) continue;
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, number->source, strlen(number->source), &source));
+    profile->numbers[id] = (delta_profile_number_t){.value = number->value, .source = source};
   }
   return DELTA_OK;
 }
 
-delta_status_t delta_profile_read(delta_profile_t *profile, const char *path) {
-  char *text = NULL;
-  size_t size_bytes;
-  delta_json_document_t *document = NULL;
-  delta_status_t status;
-  DELTA_RETURN_IF_ERROR(delta_file_read_all(path, PROFILE_LIMIT_BYTES, profile->allocator, &text, &size_bytes));
-  DELTA_GOTO_IF_ERROR(status, delta_json_parse(text, size_bytes, path, profile->allocator, &document), cleanup);
-  DELTA_GOTO_IF_ERROR(status, check_origin(profile, document, path), cleanup);
-  status = read_costs(profile, document);
-cleanup:
-  delta_json_free(document);
-  delta_release(profile->allocator, text);
-  return status;
+delta_status_t delta_profile_merge(delta_profile_t *profile, const delta_profile_t *other, const char *path) {
+  DELTA_RETURN_IF_ERROR(check_origin(profile, other, path));
+  DELTA_RETURN_IF_ERROR(merge_numbers(profile, other));
+  for (size_t i = 0; i < other->entries.count; ++i) DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profile, &other->entries.items[i]));
+  return DELTA_OK;
 }
+
+// ---- Cache
 
 // Makes a folder and those above it, from `path + base` on.
 static bool make_folders(char *path, size_t base) {
@@ -256,8 +227,8 @@ delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **o
   delta_sha256_final_text(&hash, digest);
   delta_text_t text;
   delta_text_init(&text, profile->allocator);
-  const delta_status_t status = delta_text_append(&text, "%s%s/delta/%s-%s-%dthreads-%.12s.json", cache, below, profile->device,
-                                                  profile->instruction_set, profile->threads, digest);
+  const delta_status_t status = delta_text_append(&text, "%s%s/delta/%s-%s-%dthreads-v%d-%.12s.json", cache, below, profile->device,
+                                                  profile->instruction_set, profile->threads, DELTA_PROFILE_VERSION, digest);
   if (status) {
     delta_text_deinit(&text);
     return status;

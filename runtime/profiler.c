@@ -19,6 +19,7 @@ typedef struct profiled_node {
   const delta_graph_t *graph;
   const delta_node_t *node;
   delta_kernel_t *kernel; // Owned.
+  const char *kernel_name;
   size_t workspace_bytes;
   double samples[MOST_SAMPLES];
   uint32_t sample_count;
@@ -50,6 +51,7 @@ static delta_status_t prepare_kernel(profiling_t *profiling, delta_node_id_t id,
     DELTA_RETURN_IF_ERROR(driver->kernel_query(profiling->device, item->graph, id, rank, &offer, &exists));
     if (!exists) return DELTA_OK;
     if (offer.refusal) continue;
+    item->kernel_name = offer.name;
     item->workspace_bytes = offer.workspace_bytes;
     return driver->kernel_prepare(profiling->device, item->graph, id, rank, &item->kernel);
   }
@@ -225,8 +227,11 @@ double delta_profiler_median(double *samples, uint32_t count) {
 static delta_status_t keep_medians(profiling_t *profiling) {
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
-    const double seconds = delta_profiler_median(item->samples, item->sample_count);
-    DELTA_RETURN_IF_ERROR(delta_profile_set(profiling->profiler->profile, item->key, seconds));
+    const delta_profile_entry_t entry = {.key = item->key,
+                                         .kernel = item->kernel_name,
+                                         .seconds = delta_profiler_median(item->samples, item->sample_count),
+                                         .workspace_bytes = item->workspace_bytes};
+    DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profiling->profiler->profile, &entry));
   }
   return DELTA_OK;
 }
@@ -264,7 +269,7 @@ cleanup:
 // The cache holds what was measured before; without it everything is measured.
 static delta_status_t open_cache(delta_profiler_t *profiler) {
   delta_status_t status = delta_profile_cache_path(profiler->profile, &profiler->cache_path);
-  if (!status) status = delta_profile_read(profiler->profile, profiler->cache_path);
+  if (!status) status = delta_profile_read(profiler->profile, profiler->cache_path, DELTA_PROFILE_FORGIVING);
   if (!status) return DELTA_OK;
   if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
   if (delta_status_code(status) != DELTA_STATUS_NOT_FOUND)
@@ -281,7 +286,7 @@ delta_status_t delta_profiler_create(const delta_profiler_options_t *options, de
   profiler->allocator = allocator;
   profiler->options = *options;
   delta_status_t status = delta_profile_create(options->device, allocator, &profiler->profile);
-  if (!status) status = options->path ? delta_profile_read(profiler->profile, options->path) : open_cache(profiler);
+  if (!status) status = options->path ? delta_profile_read(profiler->profile, options->path, DELTA_PROFILE_STRICT) : open_cache(profiler);
   if (status) {
     delta_profiler_destroy(profiler);
     return status;

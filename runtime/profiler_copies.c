@@ -63,11 +63,20 @@ static double time_copy(const copy_bench_t *bench) {
   return delta_profiler_median(speeds, PASSES);
 }
 
+// Times both ways under the names of two numbers.
+static delta_status_t measure_transfers(copy_bench_t *bench, delta_profile_id_t offload, delta_profile_id_t prefetch,
+                                        delta_profile_t *profile) {
+  double offload_speed, prefetch_speed;
+  DELTA_RETURN_IF_ERROR(time_transfers(bench, &offload_speed, &prefetch_speed));
+  delta_profile_set_number(profile, offload, offload_speed, delta_profile_measured);
+  delta_profile_set_number(profile, prefetch, prefetch_speed, delta_profile_measured);
+  return DELTA_OK;
+}
+
 static delta_status_t time_beside(copy_bench_t *bench, delta_profile_t *profile) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, keep_busy, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to keep memory busy");
-  const delta_status_t status =
-      time_transfers(bench, &profile->offload_beside_compute_bytes_per_second, &profile->prefetch_beside_compute_bytes_per_second);
+  const delta_status_t status = measure_transfers(bench, DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_PREFETCH_BESIDE, profile);
   atomic_store(&bench->stops, true);
   pthread_join(thread, NULL);
   return status;
@@ -78,16 +87,16 @@ static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, del
   DELTA_RETURN_IF_ERROR(delta_allocate(allocator, size_bytes + ALIGNMENT_BYTES, 1, &bench->allocation));
   bench->memory = (char *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
   memset(bench->memory, 1, size_bytes);
-  profile->copy_bytes_per_second = time_copy(bench);
+  delta_profile_set_number(profile, DELTA_PROFILE_COPY, time_copy(bench), delta_profile_measured);
   DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, &bench->tier));
   DELTA_RETURN_IF_ERROR(delta_tier_reserve(bench->tier, (uint64_t)BLOCKS * BLOCK_BYTES));
-  DELTA_RETURN_IF_ERROR(time_transfers(bench, &profile->offload_bytes_per_second, &profile->prefetch_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(measure_transfers(bench, DELTA_PROFILE_OFFLOAD, DELTA_PROFILE_PREFETCH, profile));
   return time_beside(bench, profile);
 }
 
 delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   delta_profile_t *profile = profiler->profile;
-  if (profiler->options.only_read || profile->prefetch_beside_compute_bytes_per_second > 0) return DELTA_OK;
+  if (profiler->options.only_read || delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE)) return DELTA_OK;
   copy_bench_t bench = {0};
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = measure(&bench, profile, profiler->allocator, profiler->options.log);

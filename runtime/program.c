@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-// Rough speeds of a disk, used until the device has been profiled: they order choices, and are never shown as measurements.
-static const double assumed_offload_bytes_per_second = 1.2e9, assumed_prefetch_bytes_per_second = 1.5e9;
-
 static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocator_t allocator, delta_selection_t **out_selection) {
   *out_selection = NULL;
   delta_selection_t *selection = NULL;
@@ -21,10 +18,19 @@ static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocato
   return DELTA_OK;
 }
 
-static void set_speeds(const delta_profile_t *profile, delta_problem_t *problem) {
-  const bool is_known = profile && profile->offload_bytes_per_second > 0 && profile->prefetch_bytes_per_second > 0;
-  problem->offload_bytes_per_second = is_known ? profile->offload_bytes_per_second : assumed_offload_bytes_per_second;
-  problem->prefetch_bytes_per_second = is_known ? profile->prefetch_bytes_per_second : assumed_prefetch_bytes_per_second;
+// Copies run beside compute; how fast they are alone counts where that has not been measured.
+static double speed_of(const delta_profile_t *profile, delta_profile_id_t alone, delta_profile_id_t beside) {
+  return delta_profile_number(profile, profile->numbers[beside].source ? beside : alone);
+}
+
+static void set_speeds(const delta_device_t *device, const delta_profile_t *measured, delta_problem_t *problem) {
+  const delta_profile_t *profile = measured ? measured : device->profile;
+  problem->offload_bytes_per_second = device->offload_bytes_per_second;
+  problem->prefetch_bytes_per_second = device->prefetch_bytes_per_second;
+  if (!profile) return;
+  problem->offload_bytes_per_second = speed_of(profile, DELTA_PROFILE_OFFLOAD, DELTA_PROFILE_OFFLOAD_BESIDE);
+  problem->prefetch_bytes_per_second = speed_of(profile, DELTA_PROFILE_PREFETCH, DELTA_PROFILE_PREFETCH_BESIDE);
+  problem->shared_bytes_per_second = delta_profile_number(profile, DELTA_PROFILE_SHARED);
 }
 
 static delta_status_t apply_layouts(delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
@@ -62,7 +68,7 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   DELTA_GOTO_IF_ERROR(
       status, delta_problem_from_graph(out_parts->graph, &problem_options, allocator, &out_parts->problem, &out_parts->tensor_of_storage),
       cleanup);
-  set_speeds(delta_profiler_profile(choice->profiler), out_parts->problem);
+  set_speeds(device, delta_profiler_profile(choice->profiler), out_parts->problem);
 cleanup:
   if (status) delta_program_deinit(out_parts);
   return status;

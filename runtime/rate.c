@@ -4,10 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-delta_status_t delta_rate_schedule_parse(const char *name, delta_rate_schedule_t *out_schedule) {
+static const char *const names[] = {
 #define DELTA_RATE_NAME(id, name, help) name,
+    DELTA_RATE_SCHEDULES(DELTA_RATE_NAME)
+#undef DELTA_RATE_NAME
+};
+
+const char *delta_rate_schedule_name(delta_rate_schedule_t schedule) { return names[schedule]; }
+
+delta_status_t delta_rate_schedule_parse(const char *name, delta_rate_schedule_t *out_schedule) {
 #define DELTA_RATE_LIST(id, name, help) " " name
-  static const char *const names[] = {DELTA_RATE_SCHEDULES(DELTA_RATE_NAME)};
   for (int i = 0; i < DELTA_RATE_COUNT; ++i) {
     if (strcmp(names[i], name) != 0) continue;
     *out_schedule = (delta_rate_schedule_t)i;
@@ -15,7 +21,6 @@ delta_status_t delta_rate_schedule_parse(const char *name, delta_rate_schedule_t
   }
   return delta_status_make(INVALID_ARGUMENT, "no learning-rate schedule '%s'; there are:" DELTA_RATE_SCHEDULES(DELTA_RATE_LIST), name);
 #undef DELTA_RATE_LIST
-#undef DELTA_RATE_NAME
 }
 
 // The part of the way from the end of the warm-up to the end of the run that lies before `step`, in [0, 1].

@@ -29,6 +29,7 @@ typedef struct delta_rate {
 
 // INVALID_ARGUMENT lists the names.
 DELTA_MUST_USE delta_status_t delta_rate_schedule_parse(const char *name, delta_rate_schedule_t *out_schedule);
+const char *delta_rate_schedule_name(delta_rate_schedule_t schedule);
 // The rate of step `step` (0-based) of total_steps.
 double delta_rate_at(const delta_rate_t *rate, int64_t step);
 

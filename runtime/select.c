@@ -2,87 +2,22 @@
 #include "runtime/select.h"
 
 #include "base/text.h"
-#include "onnx/graph/attention_dims.h"
-#include "onnx/graph/plain_node.h"
 
 #include <string.h>
-
-// Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
-static const double assumed_flops_per_second = 4e10;
-static const double assumed_bytes_per_second = 6e9;
-static const double assumed_launch_seconds = 1e-6;
-static const double assumed_plain_conv_slowdown = 2;
-
-// Arithmetic of a convolution: every element of the convolved tensor takes a product with each weight of one filter.
-static double conv_flops(const delta_graph_t *graph, const delta_node_t *node) {
-  const bool by_weight = node->op == DELTA_CORE_CONV_WEIGHT;
-  const delta_tensor_t *weight = by_weight ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, 1);
-  const delta_tensor_t *convolved =
-      node->op == DELTA_CORE_CONV ? delta_node_output(graph, node, 0) : delta_node_input(graph, node, by_weight);
-  return 2.0 * (double)delta_shape_count_range(&weight->shape, 1, weight->shape.rank) * (double)delta_shape_count(&convolved->shape);
-}
-
-double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node) {
-  switch (node->op) {
-    case DELTA_CORE_MATMUL: {
-      const delta_matmul_attrs_t *attrs = node->attrs;
-      const delta_shape_t *a = &delta_node_input(graph, node, 0)->shape;
-      int64_t inner = a->dims[a->rank - (attrs->transpose_a ? 2 : 1)];
-      return 2.0 * (double)inner * (double)delta_shape_count(&delta_node_output(graph, node, 0)->shape);
-    }
-    case DELTA_CORE_CONV:
-    case DELTA_CORE_CONV_DATA:
-    case DELTA_CORE_CONV_WEIGHT:
-      return conv_flops(graph, node);
-    case DELTA_CORE_ATTENTION:
-    case DELTA_CORE_ATTENTION_GRAD: {
-      const delta_attention_dims_t dims = delta_attention_dims_of(graph, node);
-      const bool forward = node->op == DELTA_CORE_ATTENTION;
-      const int64_t per_score = forward ? dims.size + dims.value_size : 3 * dims.size + 2 * dims.value_size;
-      return 2.0 * (double)per_score * (double)delta_shape_count(&dims.scores);
-    }
-    default:
-      return 0;
-  }
-}
-
-double delta_node_bytes(const delta_graph_t *graph, const delta_node_t *node) {
-  double bytes = 0;
-  for (uint32_t i = 0; i < node->input_count; ++i) {
-    const delta_tensor_t *tensor = delta_node_input(graph, node, i);
-    if (tensor) bytes += (double)delta_tensor_bytes(tensor);
-  }
-  for (uint32_t i = 0; i < node->output_count; ++i) {
-    const delta_tensor_t *tensor = delta_node_output(graph, node, i);
-    if (tensor) bytes += (double)delta_tensor_bytes(tensor);
-  }
-  return bytes;
-}
-
-static bool is_plain_conv(const delta_node_t *node) {
-  bool is_conv = node->op == DELTA_CORE_CONV || node->op == DELTA_CORE_CONV_DATA || node->op == DELTA_CORE_CONV_WEIGHT;
-  return is_conv && !delta_node_has_layouts(node);
-}
-
-static double estimate_seconds(const delta_graph_t *graph, const delta_node_t *node, int32_t threads) {
-  double compute_seconds = delta_node_flops(graph, node) / (assumed_flops_per_second * threads);
-  if (is_plain_conv(node)) compute_seconds *= assumed_plain_conv_slowdown;
-  double memory_seconds = delta_node_bytes(graph, node) / assumed_bytes_per_second;
-  return assumed_launch_seconds + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds);
-}
 
 static bool is_view(const delta_node_t *node) { return delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW; }
 
 double delta_node_seconds(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, const delta_profile_t *profile) {
   const delta_node_t *node = delta_graph_node(graph, id);
   if (is_view(node)) return 0;
+  if (!profile) profile = device->profile;
+  if (!profile) return delta_roofline_seconds(&device->roofline, graph, node);
   double seconds;
   char key[DELTA_PROFILE_KEY_BYTES];
-  if (profile) {
-    delta_profile_key(graph, node, key);
-    if (delta_profile_find(profile, key, &seconds)) return seconds;
-  }
-  return estimate_seconds(graph, node, device->threads);
+  delta_profile_key(graph, node, key);
+  if (delta_profile_find(profile, key, &seconds)) return seconds;
+  const delta_roofline_t roofline = delta_profile_roofline(profile);
+  return delta_roofline_seconds(&roofline, graph, node);
 }
 
 // Says of every offer why it cannot run the node.

@@ -18,13 +18,9 @@ typedef struct delta_selection {
 DELTA_MUST_USE delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, const delta_profile_t *profile,
                                            delta_allocator_t allocator, delta_selection_t **out_selection);
 
-// What a node takes: as measured, or, where the profile (may be NULL) does not say, an estimate from bytes and arithmetic. 0 for views.
+// What a node takes: as measured, or, where the profile does not say, by its roofline; without a profile by the device's. 0 for views.
 double delta_node_seconds(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, const delta_profile_t *profile);
 void delta_selection_free(delta_selection_t *selection); // NULL is fine.
-
-// Multiply-adds of a node that is bound by arithmetic, times two (0 for others), and the bytes of all its tensors.
-double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node);
-double delta_node_bytes(const delta_graph_t *graph, const delta_node_t *node);
 
 // Adds the graph and the kernel of every node to a hash: the graph's part of a numerics_id.
 void delta_selection_hash(const delta_graph_t *graph, const delta_selection_t *selection, delta_sha256_t *hash);

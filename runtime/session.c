@@ -2,43 +2,28 @@
 // does not have is planned when it first comes, in the same arena and state area, and kept.
 #include <string.h>
 
+#include "base/struct_size.h"
+#include "runtime/plan_model.h"
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
 void delta_session_options_init(delta_session_options_t *options) { *options = (delta_session_options_t){.struct_size = sizeof *options}; }
 
-// The model's path: as given, or beside the plan.
-static delta_status_t find_model(const delta_session_options_t *options, delta_text_t *path) {
-  if (options->model_path) return delta_text_append(path, "%s", options->model_path);
-  if (!options->plan_path) return delta_status_make(INVALID_ARGUMENT, "neither the plan's path nor the model's is given");
-  const char *slash = strrchr(options->plan_path, '/');
-  int folder_length = slash ? (int)(slash - options->plan_path + 1) : 0;
-  return delta_text_append(path, "%.*s%s", folder_length, options->plan_path, options->plan->model_file);
-}
-
 static delta_status_t open_model(delta_session_t *session) {
-  delta_text_t path;
-  delta_text_init(&path, session->allocator);
-  delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, find_model(&session->options, &path), cleanup);
-  const delta_model_options_t options = {
-      .path = path.items, .external_folder = session->options.external_data, .log = session->options.log};
-  status = delta_model_load(&options, session->allocator, &session->model);
-  if (status && delta_status_code(status) == DELTA_STATUS_NOT_FOUND)
-    status = delta_status_annotate(status, "the plan's model (give --model FILE)");
-  if (!status && strcmp(session->model->sha256, session->plan->model_sha256) != 0) {
-    status = delta_status_make(
-        MISMATCH, "model '%s' is not the one the plan was made for (another SHA-256): make a new plan with deltaplan", path.items);
-  }
-cleanup:
-  delta_text_deinit(&path);
-  return status;
+  const delta_session_options_t *options = &session->options;
+  const delta_plan_model_place_t place = {
+      .plan_path = options->plan_path, .model_path = options->model_path, .external_folder = options->external_data};
+  return delta_plan_load_model(session->plan, &place, options->log, session->allocator, &session->model);
 }
 
 static delta_status_t open_device(delta_session_t *session) {
   const delta_plan_numerics_t *numerics = &session->plan->numerics;
   const delta_device_options_t options = {.threads = numerics->threads, .log = session->options.log};
-  DELTA_RETURN_IF_ERROR(delta_device_open(numerics->device, &options, session->allocator, &session->device));
+  DELTA_RETURN_IF_ERROR(
+      delta_status_annotate(delta_device_open(numerics->device, &options, session->allocator, &session->device),
+                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
+                            "with 'deltaplan %s -o PLAN')",
+                            numerics->device, session->plan->model_file));
   const delta_device_t *device = session->device;
   if (strcmp(device->instruction_set, numerics->instruction_set) != 0 || strcmp(device->libraries, numerics->libraries) != 0) {
     return delta_status_make(
@@ -71,8 +56,8 @@ static delta_status_t reserve_arena(delta_session_t *session) {
 
 delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
   *out_session = NULL;
-  if (options->struct_size != sizeof *options)
-    return delta_status_make(INVALID_ARGUMENT, "session options: call delta_session_options_init first");
+  DELTA_RETURN_IF_ERROR(
+      delta_struct_size_check("session options", "call delta_session_options_init", options->struct_size, sizeof *options));
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
   delta_session_t *session = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));

@@ -82,7 +82,24 @@ static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *
     DELTA_RETURN_IF_ERROR(check_range(program, index, feed->data));
     return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);
   }
-  return delta_status_make(INVALID_ARGUMENT, "input '%s' is not among the feeds", tensor->name);
+  const bool is_label = program->parts.kind == DELTA_PROGRAM_EVALUATE && strcmp(tensor->name, DELTA_NAME_LABEL) == 0;
+  return delta_status_make(INVALID_ARGUMENT, "input '%s' is not among the feeds%s", tensor->name,
+                           is_label ? "; an evaluation gives the loss too: where only outputs are wanted, feed any legal labels" : "");
+}
+
+// Whether every feed is for an input of the model, and has data.
+static delta_status_t check_feeds(const delta_session_t *session, const delta_batch_t *batch) {
+  const delta_live_program_t *program = feeding_program(session);
+  if (batch->feed_count > 0 && !batch->feeds)
+    return delta_status_make(INVALID_ARGUMENT, "a batch of %zu feeds has no list of them", batch->feed_count);
+  for (size_t i = 0; i < batch->feed_count; ++i) {
+    const delta_feed_t *feed = &batch->feeds[i];
+    if (!feed->name) return delta_status_make(INVALID_ARGUMENT, "feed %zu has no name", i);
+    if (delta_is_own_name(feed->name) || delta_tensor_is_none(delta_graph_find_input(program->parts.graph, feed->name)))
+      return delta_status_make(INVALID_ARGUMENT, "feed '%s': the model has no such input", feed->name);
+    if (!feed->data && feed->size_bytes > 0) return delta_status_make(INVALID_ARGUMENT, "feed '%s' has no data", feed->name);
+  }
+  return DELTA_OK;
 }
 
 // Lets the caller write all inputs of the model where they are read.
@@ -113,6 +130,7 @@ static void set_own_input(delta_session_t *session, delta_live_program_t *progra
 
 delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                   double learning_rate) {
+  if (!batch->fill) DELTA_RETURN_IF_ERROR(check_feeds(session, batch));
   for (uint32_t i = 0; i < program->parts.graph->inputs.count; ++i) {
     if (delta_is_own_name(input_tensor(program, i)->name)) {
       set_own_input(session, program, i, learning_rate);

@@ -6,6 +6,7 @@
 #include <delta/session.h>
 
 #include "plans/plan.h"
+#include "plans/view.h"
 #include "runtime/executor.h"
 #include "runtime/program.h"
 #include "runtime/tally.h"
@@ -17,7 +18,8 @@ typedef struct delta_live_program {
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
-  delta_tally_t *tally;       // Borrowed from the session
+  delta_tally_t *tally;       // Borrowed from the session; NULL: not wanted
+  delta_step_times_t *times;  // Owned; by schedule step, of the last run, on the clock; NULL: not wanted
 } delta_live_program_t;
 
 struct delta_session {
@@ -53,6 +55,13 @@ DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta
 // session_states.c
 // Whether a state has a value that is not finite. In one that is not trained, and may be a mask, -infinity is none.
 DELTA_MUST_USE delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad);
+// What training has made of the states must be numbers. NOT_A_NUMBER names the first that is not.
+DELTA_MUST_USE delta_status_t delta_session_check_trained(delta_session_t *session);
+// Bytes of state number `index`, from an offset that is a multiple of DELTA_HOST_BLOCK_BYTES.
+DELTA_MUST_USE delta_status_t delta_session_read_piece(delta_session_t *session, uint32_t index, size_t offset_bytes, void *buffer,
+                                                       size_t size_bytes);
+DELTA_MUST_USE delta_status_t delta_session_write_piece(delta_session_t *session, uint32_t index, size_t offset_bytes, const void *buffer,
+                                                        size_t size_bytes);
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
 // The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.
 typedef struct delta_counters {

@@ -9,6 +9,7 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
   delta_release(session->allocator, program->inputs);
+  delta_release(session->allocator, program->times);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
 }
@@ -58,9 +59,12 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
   return DELTA_OK;
 }
 
-static void tally_step(void *self, const delta_step_event_t *event) {
+// A step has its own place among the times: steps of several lanes may end at once.
+static void on_step(void *self, const delta_step_event_t *event) {
   const delta_live_program_t *program = self;
-  delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
+  if (program->times)
+    program->times[event->step] = (delta_step_times_t){.start_seconds = event->start_seconds, .end_seconds = event->end_seconds};
+  if (program->tally) delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
 
 // The file below the arena is made when a program first swaps, and grows only here.
@@ -78,6 +82,8 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
   if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
   DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
   DELTA_RETURN_IF_ERROR(reserve_tier(session, program->schedule));
+  if (session->options.record_steps)
+    DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, program->schedule->step_count, &program->times));
   const delta_executor_options_t options = {
       .device = session->device,
       .graph = program->parts.graph,
@@ -90,7 +96,7 @@ static delta_status_t create_executor(delta_session_t *session, delta_live_progr
       .state_bytes = session->state_bytes,
       .tier = session->tier,
       .poison = session->options.verify_arena != 0,
-      .on_step = session->options.time_steps ? tally_step : NULL,
+      .on_step = program->tally || program->times ? on_step : NULL,
       .self = program,
   };
   return delta_executor_create(&options, session->allocator, &program->executor);
@@ -108,7 +114,7 @@ static delta_status_t make_program(delta_session_t *session, delta_program_kind_
                                    delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
-  program->tally = &session->tally;
+  if (session->options.time_steps) program->tally = &session->tally;
   delta_status_t status = DELTA_OK;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;

@@ -1,8 +1,9 @@
-// Running a program of a session once, and explaining a loss that is not finite.
+// Running a program of a session once, and explaining a loss or a norm that is not finite.
 #include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/struct_size.h"
 #include "runtime/session_parts.h"
 
 // A scalar output by name, or `fallback` where the program has none.
@@ -29,15 +30,17 @@ static void fill_report(const delta_session_t *session, const delta_live_program
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
 
-// --- a loss that is not finite
+// --- a loss or a norm that is not finite
 
-// The output that must be finite for training to go on. A micro-batch without labels that count has no mean, but its sum is 0 and the
-// update divides by the count of all micro-batches: there the sum is watched.
-static uint32_t watched_output(const delta_live_program_t *program) {
-  const char *name = program->parts.kind == DELTA_PROGRAM_TRAIN        ? DELTA_NAME_LOSS
-                     : program->parts.kind == DELTA_PROGRAM_ACCUMULATE ? DELTA_NAME_LOSS_SUM
-                                                                       : NULL;
-  return name ? delta_session_find_output(program->parts.graph, name) : DELTA_INDEX_NONE;
+// What a program's run must give finite for training to go on: the loss, and the norm of the gradients where they are clipped. A micro-batch
+// without labels that count has no mean, but its sum is 0 and the update divides by the count of all micro-batches: there the sum is watched.
+static delta_run_options_t watch_outputs(const delta_live_program_t *program) {
+  static const char *const loss_names[DELTA_PROGRAM_COUNT] = {
+      [DELTA_PROGRAM_TRAIN] = DELTA_NAME_LOSS, [DELTA_PROGRAM_ACCUMULATE] = DELTA_NAME_LOSS_SUM};
+  const char *loss = loss_names[program->parts.kind];
+  const delta_graph_t *graph = program->parts.graph;
+  return (delta_run_options_t){.finite_outputs = {loss ? delta_session_find_output(graph, loss) : DELTA_INDEX_NONE,
+                                                  delta_session_find_output(graph, DELTA_NAME_GRADIENT_NORM)}};
 }
 
 // Whether the program has class labels and all that were fed are the one to ignore.
@@ -77,45 +80,50 @@ static delta_status_t find_bad_source(delta_session_t *session, const delta_live
   return DELTA_OK;
 }
 
-// What a step that stopped left behind, for messages.
-static const char *describe_states(const delta_run_result_t *stopped) {
+// What a step that stopped left behind, for messages. An update from sums begins with those of the loss, and changes weights only after the norm.
+static const char *describe_states(const delta_live_program_t *program, const delta_run_result_t *stopped) {
+  if (program->parts.kind == DELTA_PROGRAM_APPLY) return "no weight was changed by this step, but the sums of its micro-batches are lost";
   return stopped->updates_done ? "states (running statistics, or weights updated early) were already changed by this step"
                                : "no state was changed by this step";
 }
 
-static delta_status_t not_finite(const char *what, const char *name, const delta_run_result_t *stopped) {
+static delta_status_t not_finite(const delta_live_program_t *program, const char *what, const char *name,
+                                 const delta_run_result_t *stopped) {
+  const delta_graph_t *graph = program->parts.graph;
+  const bool is_norm = stopped->output != DELTA_INDEX_NONE && stopped->output == delta_session_find_output(graph, DELTA_NAME_GRADIENT_NORM);
   return delta_status_make(
-      NOT_A_NUMBER,
-      "the loss is not a finite number; the first such value is in %s '%s'; %s; lower --lr, clip gradients, or check the "
-      "data and the weights",
-      what, name, describe_states(stopped));
+      NOT_A_NUMBER, "the %s is not a finite number; the first such value is in %s '%s'; %s; lower --lr, %scheck the data and the weights",
+      is_norm ? "norm of the gradients" : "loss", what, name, describe_states(program, stopped), is_norm ? "or " : "clip gradients, or ");
 }
 
-// The loss is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
-static delta_status_t explain_bad_loss(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
-                                       double learning_rate, const delta_run_result_t *stopped) {
+// The loss, or the norm of the gradients, is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
+static delta_status_t explain_bad_value(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
+                                        double learning_rate, const delta_run_result_t *stopped) {
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
   if (has_no_label(session, program)) {
     return delta_status_make(
         NOT_A_NUMBER,
         "no label of the batch counts: all are %lld, the one to ignore, and a mean over no labels is not a number; %s; "
         "check the labels or use a larger --batch",
-        (long long)session->build.ignore_index, describe_states(stopped));
+        (long long)session->build.ignore_index, describe_states(program, stopped));
   }
   const char *what = NULL, *source = NULL;
-  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0, &what, &source));
-  if (source) return not_finite(what, source, stopped);
+  const bool is_update = program->parts.kind == DELTA_PROGRAM_APPLY;
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && !is_update, &what, &source));
+  if (source) return not_finite(program, what, source, stopped);
+  if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
   delta_run_result_t found = {0};
-  const delta_run_options_t checked = {.finite_output = watched_output(program), .check_values = true};
+  delta_run_options_t checked = watch_outputs(program);
+  checked.check_values = true;
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
-  return not_finite("the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
+  return not_finite(program, "the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
 }
 
-// A step stopped at a loss that is not finite.
+// A step stopped at a value that is not finite.
 static delta_status_t end_stopped_step(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                        double learning_rate, delta_counters_t counters, const delta_run_result_t *stopped) {
   delta_session_set_counters(session, counters);
-  delta_status_t status = explain_bad_loss(session, program, batch, learning_rate, stopped);
+  delta_status_t status = explain_bad_value(session, program, batch, learning_rate, stopped);
   delta_session_set_counters(session, counters);
   return status;
 }
@@ -146,10 +154,9 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   delta_program_kind_t kind = program_kinds[which];
   if (!isfinite(learning_rate) || learning_rate < 0)
     return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
-  if (out_report && out_report->struct_size != sizeof *out_report) {
-    return delta_status_make(INVALID_ARGUMENT, "run report of %zu bytes: set struct_size to sizeof(delta_run_report_t)",
-                             out_report->struct_size);
-  }
+  if (out_report)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("run report", "set it to sizeof(delta_run_report_t)", out_report->struct_size, sizeof *out_report));
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
   if (kind != DELTA_PROGRAM_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
@@ -164,7 +171,7 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
   delta_run_result_t result = {0};
-  const delta_run_options_t run = {.finite_output = watched_output(program)};
+  const delta_run_options_t run = watch_outputs(program);
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;

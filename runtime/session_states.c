@@ -117,18 +117,29 @@ static delta_status_t find_sized_state(const delta_session_t *session, const cha
   return DELTA_OK;
 }
 
+delta_status_t delta_session_read_piece(delta_session_t *session, uint32_t index, size_t offset_bytes, void *buffer, size_t size_bytes) {
+  const delta_plan_state_t *state = &session->plan->states[index];
+  if (state->is_below) return delta_tier_read(session->tier, state->home_offset_bytes + offset_bytes, buffer, size_bytes);
+  return session->device->driver->read(session->device, buffer, (char *)state_address(session, state) + offset_bytes, size_bytes);
+}
+
+delta_status_t delta_session_write_piece(delta_session_t *session, uint32_t index, size_t offset_bytes, const void *buffer,
+                                         size_t size_bytes) {
+  const delta_plan_state_t *state = &session->plan->states[index];
+  if (state->is_below) return delta_tier_write(session->tier, state->home_offset_bytes + offset_bytes, buffer, size_bytes);
+  return session->device->driver->write(session->device, (char *)state_address(session, state) + offset_bytes, buffer, size_bytes);
+}
+
 delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes) {
   const delta_plan_state_t *state = NULL;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
-  if (state->is_below) return delta_tier_read(session->tier, state->home_offset_bytes, buffer, size_bytes);
-  return session->device->driver->read(session->device, buffer, state_address(session, state), size_bytes);
+  return delta_session_read_piece(session, (uint32_t)(state - session->plan->states), 0, buffer, size_bytes);
 }
 
 delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer, size_t size_bytes) {
   const delta_plan_state_t *state = NULL;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
-  if (state->is_below) return delta_tier_write(session->tier, state->home_offset_bytes, buffer, size_bytes);
-  return session->device->driver->write(session->device, state_address(session, state), buffer, size_bytes);
+  return delta_session_write_piece(session, (uint32_t)(state - session->plan->states), 0, buffer, size_bytes);
 }
 
 // The evaluation that the plan has.
@@ -251,7 +262,7 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
 }
 
 // What training has made of the model must be numbers. What was not trained is written as it was read.
-static delta_status_t check_trained(delta_session_t *session) {
+delta_status_t delta_session_check_trained(delta_session_t *session) {
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
     const delta_plan_state_t *state = &session->plan->states[i];
     bool is_bad = false;
@@ -259,7 +270,7 @@ static delta_status_t check_trained(delta_session_t *session) {
     DELTA_RETURN_IF_ERROR(delta_session_is_state_bad(session, i, &is_bad));
     if (!is_bad) continue;
     return delta_status_make(NOT_A_NUMBER,
-                             "state '%s' has values that are not finite numbers: the model is not written; lower --lr, clip gradients, or "
+                             "state '%s' has values that are not finite numbers: nothing is written; lower --lr, clip gradients, or "
                              "check the data and the weights",
                              state->name);
   }
@@ -273,7 +284,7 @@ delta_status_t delta_session_check_output(const delta_session_t *session, const 
 }
 
 delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training) {
-  DELTA_RETURN_IF_ERROR(check_trained(session));
+  DELTA_RETURN_IF_ERROR(delta_session_check_trained(session));
   DELTA_RETURN_IF_ERROR(delta_session_check_output(session, path));
   const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
   return delta_model_export(session->model, &options);

@@ -233,8 +233,7 @@ static void judge(runner_t *runner, const broken_case_t *test, verdict_t *verdic
   if (!refused && (test->data || is_error)) {
     train(runner, plan_path, test->data ? data : NULL, &result, verdict);
     refused = result.exit_status != 0;
-    // Planning needs no weights: of errors due before the run, only a data file that is missing may wait until it is read.
-    if (is_error && refused && strcmp(test->stage, "run") != 0 && !delta_words_any(result.error, "missing"))
+    if (is_error && refused && strcmp(test->stage, "run") != 0)
       fail(verdict, "planned, and refused only when it ran: %.800s", result.error);
   }
   bool has_nothing_to_train = refused && delta_words_any(result.error, "nothing to train");

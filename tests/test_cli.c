@@ -140,8 +140,18 @@ Test(cli, profiles, .timeout = 120) {
   expect_run(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
   expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
   expect_run(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
+  // A profile is a device to plan for, also where there is none; where all was measured the plan is one for the machine itself.
+  expect_run(&w, PLAN_MEASURED "here.plan --budget 64MiB && " PLAN_MEASURED
+                               "absent.plan --budget 64MiB --device profile.json && "
+                               "sed -i /ing_seconds/d here.plan absent.plan && cmp here.plan absent.plan");
   const line_case_t cases[] = {
       {PLAN_MEASURED "p --profile absent.json", "absent.json"},
+      {PLAN_MEASURED "p --device absent.json", "absent.json"},
+      {PLAN_MEASURED "p --device profile.json --profile profile.json", "--profile|--device"},
+      {PLAN_MEASURED "p --device profile.json --save-profile t.json", "--save-profile|--device"},
+      {PLAN_MEASURED "p --device profile.json --threads 999", "999|threads|--threads"},
+      {PLAN_MEASURED "o.plan --batch 6 --device profile.json > o.txt && deltarun o.plan --data synthetic --steps 1",
+       "cpu (estimated)|does not have|deltaplan"},
       {PLAN_MEASURED "p --profile model.onnx", "model.onnx"},
       {"sed 's/\"threads\": [0-9]*/\"threads\": 999/' profile.json > t.json; " PLAN_MEASURED "p --profile t.json",
        "t.json|999 threads|--threads 999"},
@@ -191,6 +201,9 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --optimizer best", "--optimizer|best|adamw"},
       {"deltaplan model.onnx --lr -1", "--lr"},
       {"deltaplan model.onnx --lr nan", "--lr"},
+      {"deltaplan model.onnx --lr 0x10", "--lr|0x10|decimal"},
+      {"deltaplan model.onnx --dim N=0x4", "--dim|N=0x4"},
+      {"deltaplan model.onnx --budget 0x10%", "--budget|0x10%"},
       {"deltaplan model.onnx --momentum 1", "--momentum"},
       {"deltaplan model.onnx --momentum -0.1", "--momentum"},
       {"deltaplan model.onnx --momentum 0.5 --optimizer adam", "--momentum|adam"},
@@ -247,20 +260,8 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1",
-      "deltaplan model.onnx --device h100.json",
-      "deltaplan model.onnx --split on",
-      "deltaplan model.onnx --report r.html",
-      "deltaplan model.onnx --trace t.json",
-      "deltaplan --fit model.onnx",
-      "deltaplan --compare model.onnx",
-      "deltarun a.plan --budget-file b",
-      "deltarun a.plan --verify",
-      "deltarun a.plan --trace t.json",
-      "deltarun a.plan --checkpoint d",
-      "deltarun a.plan --checkpoint-every 3",
-      "deltarun a.plan --keep 2",
-      "deltarun a.plan --resume",
+      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --split on", "deltaplan --fit model.onnx",
+      "deltaplan --compare model.onnx",       "deltarun a.plan --budget-file b", "deltarun a.plan --verify",
   };
   workplace_t w;
   open_workplace(&w);
@@ -296,6 +297,8 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
   static const line_case_t cases[] = {
       {"deltaplan nowhere.onnx --loss mse", "nowhere.onnx"},
       {"deltaplan . --loss mse", "."},
+      {"deltaplan model.onnx --loss mse --batch 2 --external-data nowhere", "--external-data|nowhere|no such folder"},
+      {"deltaplan model.onnx --loss mse --batch 2 --external-data x.npy", "--external-data|x.npy|not a folder"},
       {"deltaplan x.npy --loss mse", "x.npy"},
       {"deltaplan model.onnx --batch 2", "loss|--loss"},
       {"deltaplan model.onnx --batch 2 --loss mse:nobody", "nobody|logits"},
@@ -321,6 +324,7 @@ Test(cli, errors_of_deltarun, .timeout = 120) {
 #define DATA " --data x=x.npy,label=y.npy --steps 2"
   static const line_case_t cases[] = {
       {"deltarun nowhere.plan" DATA, "nowhere.plan"},
+      {"deltarun a.plan --external-data nowhere" DATA, "--external-data|nowhere|no such folder"},
       {"deltarun x.npy" DATA, "x.npy"},
       {"deltarun . " DATA, "."},
       {"mkdir empty; deltarun empty/../empty/a.plan" DATA, "a.plan"},
@@ -591,6 +595,39 @@ Test(cli, accumulation_is_in_the_plan_file, .timeout = 60) {
   cr_expect_eq(json_number(step, "step"), 6);
   cr_expect_eq(json_number(step, "epoch"), 3);
   delta_json_free(step);
+  delta_test_folder_remove(&w.folder);
+}
+
+// A resumed training gives the file of one that was never stopped; what cannot be resumed is said, and what does not go together too.
+Test(cli, resumed_trainings_go_on, .timeout = 60) {
+  static const line_case_t refused[] = {
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck", "ck|--resume"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 6", "--seed 5|6"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5 --no-shuffle", "--shuffle"},
+      {"deltarun a.plan --data synthetic:samples=9 --epochs 4 --checkpoint ck --resume --seed 5", "22 samples|9"},
+      {"deltarun b.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5", "sgd|adam"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint absent/ck", "absent/ck"},
+  };
+  static const line_case_t misused[] = {
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --resume", "--resume|--checkpoint DIR"},
+      {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --keep 3", "--keep|--checkpoint DIR"},
+      {"deltarun a.plan --eval x=x.npy,label=y.npy --checkpoint ck", "--checkpoint|--data"},
+  };
+  workplace_t w;
+  open_workplace(&w);
+  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
+  expect_run(&w, "deltaplan model.onnx -o b.plan --loss cross_entropy --batch 4 --optimizer adam");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics whole.jsonl -o whole.onnx");
+  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 9 --seed 5 --metrics parts.jsonl --checkpoint ck");
+  expect_failures(&w, 1, refused, sizeof refused / sizeof *refused);
+  expect_failures(&w, 2, misused, sizeof misused / sizeof *misused);
+  expect_run(&w,
+             "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics parts.jsonl --checkpoint ck --resume -o parts.onnx");
+  expect_run(&w, "cmp whole.onnx parts.onnx && test $(wc -l <whole.jsonl) = $(wc -l <parts.jsonl) && test $(ls ck | wc -l) = 2");
+  expect_run(
+      &w,
+      "printf X | dd of=ck/$(ls ck | tail -1) bs=1 seek=900 conv=notrunc 2>/dev/null; "
+      "! deltarun a.plan --data x=x.npy,label=y.npy --epochs 5 --seed 5 --checkpoint ck --resume 2>&1 | grep -v 'remove the newest'");
   delta_test_folder_remove(&w.folder);
 }
 

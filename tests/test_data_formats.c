@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/number.h"
+#include "base/number.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/rate.h"
 #include "tests/support/data_files.h"

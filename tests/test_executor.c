@@ -181,7 +181,7 @@ Test(executor, steps_are_reported_in_order_and_dead_bytes_hold_the_pattern) {
     memset(delta_executor_input(executor, i), 0,
            delta_tensor_bytes(delta_graph_tensor(program->parts.graph, program->parts.graph->inputs.items[i])));
   delta_run_result_t result;
-  const delta_run_options_t run = {.finite_output = DELTA_INDEX_NONE};
+  const delta_run_options_t run = {.finite_outputs = {DELTA_INDEX_NONE, DELTA_INDEX_NONE}};
   delta_test_expect_ok(delta_executor_run(executor, &run, &result), "run");
   cr_expect_eq(witness.count, program->schedule->step_count);
   cr_expect_gt(witness.count, 10);

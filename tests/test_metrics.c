@@ -10,16 +10,16 @@
 #include "tests/support/support.h"
 
 static const char *const events[] = {"budget lowered", "a \"quoted\" one"};
-static const delta_metrics_step_t first_step = {.step = 1,
-                                                .epoch = 1,
-                                                .loss = 2.5,
-                                                .learning_rate = 0.02,
-                                                .seconds = 0.25,
-                                                .samples_per_second = 256,
-                                                .arena_peak_bytes = 4096,
-                                                .events = events,
-                                                .event_count = 2};
-static const delta_metrics_evaluation_t evaluation = {
+static const delta_train_step_t first_step = {.step = 1,
+                                              .epoch = 1,
+                                              .loss = 2.5,
+                                              .learning_rate = 0.02,
+                                              .seconds = 0.25,
+                                              .samples_per_second = 256,
+                                              .arena_peak_bytes = 4096,
+                                              .events = events,
+                                              .event_count = 2};
+static const delta_train_evaluation_t evaluation = {
     .step = 44, .epoch = 1, .loss = 0.5, .has_accuracy = true, .accuracy = 0.975, .samples = 360, .seconds = 0.125};
 
 static const char first_line[] =
@@ -59,7 +59,7 @@ Test(metrics, lines) {
 Test(metrics, gradient_norm_and_a_loss_that_is_none) {
   char path[DELTA_TEST_FILE_PATH_BYTES];
   delta_metrics_t metrics;
-  delta_metrics_step_t step = {.step = 2, .epoch = 1, .loss = NAN, .has_gradient_norm = true, .gradient_norm = 3};
+  delta_train_step_t step = {.step = 2, .epoch = 1, .loss = NAN, .has_gradient_norm = true, .gradient_norm = 3};
   cr_assert_null(delta_metrics_open(delta_test_file_path("m.jsonl", path), false, delta_allocator_system(), &metrics));
   cr_assert_null(delta_metrics_write_step(&metrics, &step));
   cr_assert_null(delta_metrics_close(&metrics));

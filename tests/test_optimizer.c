@@ -207,7 +207,14 @@ typedef struct clip_case {
 
 Test(optimizer, clips_by_the_global_norm) {
   enum { MOST = 40 };
-  static const clip_case_t clips[] = {{1, 3.0, 1.0, 0.0}, {3, 0.001, 1.0, 0.0}, {MOST, 0.5, 2.0, 0.0}, {17, 8.0, 2.0, 0.125}};
+  static const clip_case_t clips[] = {{1, 3.0, 1.0, 0.0},
+                                      {3, 0.001, 1.0, 0.0},
+                                      {MOST, 0.5, 2.0, 0.0},
+                                      {17, 8.0, 2.0, 0.125},
+                                      {2, 1e-5, 1e-6, 0.0},
+                                      {3, 1e20, 1.0, 0.0},
+                                      {1, 1.152921504606847e18, 5.0, 0.0},
+                                      {2, 3e38, 1e30, 0.0}};
   for (size_t k = 0; k < sizeof clips / sizeof clips[0]; ++k) {
     const clip_case_t *c = &clips[k];
     delta_graph_t *graph;
@@ -232,7 +239,7 @@ Test(optimizer, clips_by_the_global_norm) {
     succeed(delta_reference_run_graph(&values));
     const double multiplier = c->scale != 0.0 ? c->scale : 1.0;
     const double wanted = sqrt((double)c->tensors * 4.0) * c->value * multiplier;
-    cr_assert_float_eq((double)*(float *)delta_reference_value(&values, norm), wanted, 1e-5 * wanted);
+    cr_assert_float_eq(*(double *)delta_reference_value(&values, norm), wanted, 1e-5 * wanted);
     const double wanted_factor = fmin(c->limit / (wanted + 1e-6), 1.0) * multiplier;
     cr_assert_float_eq((double)*(float *)delta_reference_value(&values, factor), wanted_factor, 1e-5 * wanted_factor);
     delta_reference_values_deinit(&values);

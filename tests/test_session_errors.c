@@ -65,6 +65,67 @@ ParameterizedTest(bad_value_case_t *c, session_errors, loss_that_is_not_finite) 
   delta_test_training_close(&training);
 }
 
+// --- gradients beyond the range of their squares
+
+typedef struct norm_case {
+  char name[24];
+  double x, weight; // every input, every weight; the labels are zero
+  double clip;
+  bool accumulates;
+  char words[64]; // of the error; "": the update is of length rate * clip
+} norm_case_t;
+
+ParameterizedTestParameters(session_errors, gradient_norm) {
+  static norm_case_t cases[] = {
+      {"ordinary", 1, 1, 0.5, false, ""},
+      {"ordinary, summed", 1, 1, 0.5, true, ""},
+      {"squares overflow", 1e10, 1, 2, false, ""},
+      {"squares overflow, summed", 1e10, 1, 2, true, ""},
+      {"infinite", 1e36, 1e-31, 2, false, "norm of the gradients|node|no state was changed|--lr"},
+      {"infinite, summed", 1e36, 1e-31, 2, true, "norm of the gradients|state|w|no weight was changed|--lr"},
+  };
+  return cr_make_param_array(norm_case_t, cases, sizeof cases / sizeof *cases);
+}
+
+// Feeds with one value in every input but the label.
+static void make_even_batch(delta_session_t *session, double value, delta_test_batch_t *batch) {
+  delta_test_batch_make(session, 0, BATCH, batch);
+  float *x = delta_test_batch_find(batch, "x"), *label = delta_test_batch_find(batch, "label");
+  for (int i = 0; i < BATCH * 4; ++i) x[i] = (float)value;
+  for (int i = 0; i < BATCH * 3; ++i) label[i] = 0;
+}
+
+ParameterizedTest(norm_case_t *c, session_errors, gradient_norm) {
+  delta_test_training_t training;
+  delta_test_batch_t batch;
+  float weights[12], after[12];
+  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  options.loss = "mse";
+  options.clip_gradient_norm = c->clip;
+  options.accumulate = c->accumulates ? 2 : 1;
+  delta_test_training_open(&training, "input x float32 [N,4]\ninit w float32 [4,3] 0\nnode MatMul x w -> y\noutput y\n", &options);
+  for (int i = 0; i < 12; ++i) weights[i] = (float)c->weight;
+  delta_test_expect_ok(delta_session_write(training.session, "w", weights, sizeof weights), "w");
+  make_even_batch(training.session, c->x, &batch);
+  if (c->accumulates) delta_test_expect_ok(delta_session_run(training.session, DELTA_RUN_ACCUMULATE, &batch.batch, 0, NULL), c->name);
+  delta_run_report_t report = {.struct_size = sizeof report};
+  delta_status_t status = delta_session_run(training.session, c->accumulates ? DELTA_RUN_APPLY : DELTA_RUN_TRAIN,
+                                            c->accumulates ? NULL : &batch.batch, 0.125, &report);
+  delta_test_expect_ok(delta_session_read(training.session, "w", after, sizeof after), "w");
+  double squares = 0;
+  for (int i = 0; i < 12; ++i) squares += pow((double)after[i] - (double)weights[i], 2);
+  if (*c->words) {
+    delta_test_expect_status(status, DELTA_STATUS_NOT_A_NUMBER, c->words);
+    cr_expect_eq(squares, 0, "%s: the weights changed", c->name);
+  } else {
+    delta_test_expect_ok(status, c->name);
+    cr_expect(isfinite(report.gradient_norm) && report.gradient_norm > c->clip, "%s: norm %g", c->name, report.gradient_norm);
+    cr_expect_float_eq(sqrt(squares), 0.125 * c->clip, 1e-5, "%s: an update of length %g", c->name, sqrt(squares));
+  }
+  delta_test_batch_free(&batch);
+  delta_test_training_close(&training);
+}
+
 // Where the message says that states have changed, they have, and where it says not, they have not.
 Test(session_errors, what_is_said_of_states_is_true) {
   delta_test_training_t training;
@@ -119,7 +180,7 @@ Test(session_errors, bad_weights_are_not_exported) {
   delta_test_expect_ok(delta_session_write(training.session, info.name, values, info.size_bytes), "write");
   free(values);
   char words[128];
-  snprintf(words, sizeof words, "%s|not finite|not written", info.name);
+  snprintf(words, sizeof words, "%s|not finite|nothing is written", info.name);
   delta_test_expect_status(delta_session_export(training.session, path, 0), DELTA_STATUS_NOT_A_NUMBER, words);
   cr_expect_neq(access(path, F_OK), 0, "a model was written");
   delta_test_training_close(&training);
@@ -192,6 +253,42 @@ Test(session_errors, wrong_calls) {
   wrong = (delta_batch_t){.rows = BATCH, .fill = refuse_fill};
   delta_test_expect_status(delta_session_run(session, DELTA_RUN_TRAIN, &wrong, 0.1, NULL), DELTA_STATUS_IO, "the reader's own message");
   delta_test_batch_free(&batch);
+  delta_test_training_close(&training);
+}
+
+// A list of feeds that is wrong in one place.
+typedef struct feed_case {
+  char name[24];
+  delta_run_program_t program;
+  size_t feed; // of x and label: the one changed
+  const char *feed_name;
+  bool has_data, has_list;
+  const char *words;
+} feed_case_t;
+
+Test(session_errors, wrong_feeds) {
+  static const feed_case_t cases[] = {
+      {"another name", DELTA_RUN_TRAIN, 0, "z", true, true, "feed|z|no such input"},
+      {"no name", DELTA_RUN_TRAIN, 1, NULL, true, true, "feed 1|no name"},
+      {"our own name", DELTA_RUN_TRAIN, 0, "delta.rate", true, true, "delta.rate|no such input"},
+      {"no data", DELTA_RUN_TRAIN, 0, "x", false, true, "x|no data"},
+      {"no list", DELTA_RUN_TRAIN, 0, "x", true, false, "2 feeds|no list"},
+      {"x twice", DELTA_RUN_TRAIN, 1, "x", true, true, "label|not among the feeds"},
+      {"x twice, evaluated", DELTA_RUN_EVALUATE, 1, "x", true, true, "label|not among the feeds|only outputs are wanted"},
+  };
+  delta_test_training_t training;
+  open_mlp(&training);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const feed_case_t *c = &cases[i];
+    delta_test_batch_t batch;
+    delta_test_batch_make(training.session, 0, BATCH, &batch);
+    batch.feeds[c->feed].name = c->feed_name;
+    if (!c->has_data) batch.feeds[c->feed].data = NULL;
+    if (!c->has_list) batch.batch.feeds = NULL;
+    delta_test_expect_status(delta_session_run(training.session, c->program, &batch.batch, 0.1, NULL), DELTA_STATUS_INVALID_ARGUMENT,
+                             c->words);
+    delta_test_batch_free(&batch);
+  }
   delta_test_training_close(&training);
 }
 

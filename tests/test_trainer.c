@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/trainer.h"
+#include "base/status.h"
 #include "tests/support/data_files.h"
 #include "tests/support/training.h"
 #include "tests/support/words.h"
@@ -26,9 +26,9 @@ typedef struct fixture {
   int64_t labels[SAMPLES];
   char spec[2 * DELTA_TEST_PATH_BYTES];
   // What the callbacks saw.
-  delta_metrics_step_t steps[MOST_RECORDS];
+  delta_train_step_t steps[MOST_RECORDS];
   size_t step_count;
-  delta_metrics_evaluation_t evaluations[MOST_RECORDS];
+  delta_train_evaluation_t evaluations[MOST_RECORDS];
   size_t evaluation_count;
   int64_t total_steps;
   char log[2048];
@@ -62,7 +62,7 @@ static delta_status_t on_begin(void *self, int64_t total_steps) {
   return DELTA_OK;
 }
 
-static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
+static delta_status_t on_step(void *self, const delta_train_step_t *step) {
   fixture_t *f = self;
   cr_assert_lt(f->step_count, MOST_RECORDS);
   f->steps[f->step_count++] = *step;
@@ -71,7 +71,7 @@ static delta_status_t on_step(void *self, const delta_metrics_step_t *step) {
   return DELTA_OK;
 }
 
-static delta_status_t on_evaluation(void *self, const delta_metrics_evaluation_t *evaluation) {
+static delta_status_t on_evaluation(void *self, const delta_train_evaluation_t *evaluation) {
   fixture_t *f = self;
   f->evaluations[f->evaluation_count++] = *evaluation;
   return DELTA_OK;
@@ -83,26 +83,25 @@ static void on_log(void *self, delta_log_level_t level, const char *line) {
   snprintf(f->log + used, sizeof f->log - used, "%d %s\n", (int)level, line);
 }
 
-static delta_trainer_options_t trainer_options(fixture_t *f, int64_t batch) {
-  return (delta_trainer_options_t){
-      .session = f->training.session,
-      .data = f->spec,
-      .batch = batch,
-      .accumulate = 1,
-      .epochs = 1,
-      .rate = {.base = 0.25},
-      .log = {.self = f, .write = on_log},
-      .stop_requested = &f->stop,
-      .on_begin = on_begin,
-      .on_step = on_step,
-      .on_evaluation = on_evaluation,
-      .self = f,
-  };
+static delta_train_options_t train_options(fixture_t *f) {
+  delta_train_options_t options;
+  delta_train_options_init(&options);
+  options.data = f->spec;
+  options.epochs = 1;
+  options.learning_rate = 0.25;
+  options.shuffle = false;
+  options.log = (delta_log_sink_t){.self = f, .write = on_log};
+  options.stop_requested = &f->stop;
+  options.on_begin = on_begin;
+  options.on_step = on_step;
+  options.on_evaluation = on_evaluation;
+  options.self = f;
+  return options;
 }
 
-static delta_trainer_result_t run_trainer(const delta_trainer_options_t *options) {
-  delta_trainer_result_t result;
-  delta_test_expect_ok(delta_trainer_run(options, delta_allocator_system(), &result), "training");
+static delta_train_result_t run_trainer(fixture_t *f, const delta_train_options_t *options) {
+  delta_train_result_t result = {.struct_size = sizeof result};
+  delta_test_expect_ok(delta_session_train(f->training.session, options, &result), "training");
   return result;
 }
 
@@ -122,9 +121,9 @@ Test(trainer, epoch_ends_with_the_partial_batch) {
   fixture_t trained, by_hand;
   open_fixture(&trained, delta_test_mlp, 4, 1);
   open_fixture(&by_hand, delta_test_mlp, 4, 1);
-  delta_trainer_options_t options = trainer_options(&trained, 4);
+  delta_train_options_t options = train_options(&trained);
   options.epochs = 2;
-  delta_trainer_result_t result = run_trainer(&options);
+  delta_train_result_t result = run_trainer(&trained, &options);
   cr_expect_eq(result.steps, 6);
   cr_expect_eq(trained.total_steps, 6);
   static const int firsts[] = {0, 4, 8}, rows[] = {4, 4, 2};
@@ -165,10 +164,10 @@ ParameterizedTestParameters(trainer, partial_batches_are_dropped_with_a_note) {
 ParameterizedTest(drop_case_t *c, trainer, partial_batches_are_dropped_with_a_note) {
   fixture_t f;
   open_fixture(&f, c->is_fixed ? fixed_mlp : delta_test_mlp, 4, 1);
-  delta_trainer_options_t options = trainer_options(&f, 4);
+  delta_train_options_t options = train_options(&f);
   options.drop_last = c->drop_last;
   options.evaluation = f.spec;
-  delta_trainer_result_t result = run_trainer(&options);
+  delta_train_result_t result = run_trainer(&f, &options);
   cr_expect_eq(result.steps, c->steps, "%s: %lld steps", c->name, (long long)result.steps);
   cr_expect_eq(c->note[0] == '\0', f.log[0] == '\0', "%s: %s", c->name, f.log);
   cr_expect(delta_words_all(f.log, c->note), "%s: %s", c->name, f.log);
@@ -180,11 +179,11 @@ ParameterizedTest(drop_case_t *c, trainer, partial_batches_are_dropped_with_a_no
 Test(trainer, data_smaller_than_a_batch) {
   fixture_t f;
   open_fixture(&f, delta_test_mlp, 16, 1);
-  delta_trainer_options_t options = trainer_options(&f, 16);
-  cr_expect_eq(run_trainer(&options).steps, 1);
+  delta_train_options_t options = train_options(&f);
+  cr_expect_eq(run_trainer(&f, &options).steps, 1);
   options.drop_last = true;
-  delta_trainer_result_t result;
-  delta_test_expect_status(delta_trainer_run(&options, delta_allocator_system(), &result), DELTA_STATUS_INVALID_ARGUMENT,
+  delta_train_result_t result = {.struct_size = sizeof result};
+  delta_test_expect_status(delta_session_train(f.training.session, &options, &result), DELTA_STATUS_INVALID_ARGUMENT,
                            "10 samples|16|--batch");
   delta_test_training_close(&f.training);
 }
@@ -193,9 +192,8 @@ Test(trainer, an_epoch_ends_an_update) {
   fixture_t trained, by_hand;
   open_fixture(&trained, delta_test_mlp, 2, 3);
   open_fixture(&by_hand, delta_test_mlp, 2, 3);
-  delta_trainer_options_t options = trainer_options(&trained, 2);
-  options.accumulate = 3;
-  cr_expect_eq(run_trainer(&options).steps, 2); // three micro-batches and two
+  delta_train_options_t options = train_options(&trained);
+  cr_expect_eq(run_trainer(&trained, &options).steps, 2); // three micro-batches and two
   for (int first = 0; first < SAMPLES; first += 2) {
     step_by_hand(&by_hand, DELTA_RUN_ACCUMULATE, first, 2, 0.25);
     if (first == 4 || first == 8)
@@ -216,12 +214,12 @@ Test(trainer, an_epoch_ends_an_update) {
 static void losses_of(uint64_t seed, bool shuffle, double losses[2 * SAMPLES]) {
   fixture_t f;
   open_fixture(&f, delta_test_mlp, 1, 1);
-  delta_trainer_options_t options = trainer_options(&f, 1);
+  delta_train_options_t options = train_options(&f);
   options.epochs = 2;
   options.shuffle = shuffle;
   options.seed = seed;
-  options.rate.base = 0;
-  run_trainer(&options);
+  options.learning_rate = 0;
+  run_trainer(&f, &options);
   for (size_t i = 0; i < 2 * SAMPLES; ++i) losses[i] = f.steps[i].loss;
   delta_test_training_close(&f.training);
 }
@@ -251,18 +249,18 @@ Test(trainer, order_is_by_the_seed) {
 
 typedef struct rate_case {
   char name[16];
-  delta_rate_schedule_t schedule;
+  char schedule[12];
   int64_t warmup;
   double rates[5];
 } rate_case_t;
 
 ParameterizedTestParameters(trainer, schedules_reach_the_update) {
   static rate_case_t cases[] = {
-      {"constant", DELTA_RATE_CONSTANT, 0, {0.4, 0.4, 0.4, 0.4, 0.4}},
-      {"linear", DELTA_RATE_LINEAR, 0, {0.4, 0.32, 0.24, 0.16, 0.08}},
-      {"warmup", DELTA_RATE_CONSTANT, 2, {0.2, 0.4, 0.4, 0.4, 0.4}},
-      {"cosine", DELTA_RATE_COSINE, 0, {0.4, 0.36180339887, 0.26180339887, 0.13819660113, 0.03819660113}},
-      {"step", DELTA_RATE_STEP, 0, {0.4, 0.4, 0.04, 0.04, 0.004}},
+      {"constant", "constant", 0, {0.4, 0.4, 0.4, 0.4, 0.4}},
+      {"linear", "linear", 0, {0.4, 0.32, 0.24, 0.16, 0.08}},
+      {"warmup", "constant", 2, {0.2, 0.4, 0.4, 0.4, 0.4}},
+      {"cosine", "cosine", 0, {0.4, 0.36180339887, 0.26180339887, 0.13819660113, 0.03819660113}},
+      {"step", "step", 0, {0.4, 0.4, 0.04, 0.04, 0.004}},
   };
   return cr_make_param_array(rate_case_t, cases, sizeof cases / sizeof *cases);
 }
@@ -271,11 +269,13 @@ ParameterizedTest(rate_case_t *c, trainer, schedules_reach_the_update) {
   fixture_t trained, by_hand;
   open_fixture(&trained, delta_test_mlp, SAMPLES, 1);
   open_fixture(&by_hand, delta_test_mlp, SAMPLES, 1);
-  delta_trainer_options_t options = trainer_options(&trained, SAMPLES);
+  delta_train_options_t options = train_options(&trained);
   options.epochs = 0;
   options.steps = 5;
-  options.rate = (delta_rate_t){.schedule = c->schedule, .base = 0.4, .warmup_steps = c->warmup};
-  cr_expect_eq(run_trainer(&options).steps, 5);
+  options.learning_rate = 0.4;
+  options.schedule = c->schedule;
+  options.warmup_steps = c->warmup;
+  cr_expect_eq(run_trainer(&trained, &options).steps, 5);
   for (int i = 0; i < 5; ++i) {
     cr_expect_float_eq(trained.steps[i].learning_rate, c->rates[i], 1e-9, "%s: step %d: %g", c->name, i + 1,
                        trained.steps[i].learning_rate);
@@ -295,10 +295,10 @@ ParameterizedTest(rate_case_t *c, trainer, schedules_reach_the_update) {
 Test(trainer, evaluation_after_each_epoch_is_over_all_samples) {
   fixture_t f;
   open_fixture(&f, delta_test_mlp, 4, 1);
-  delta_trainer_options_t options = trainer_options(&f, 4);
+  delta_train_options_t options = train_options(&f);
   options.epochs = 3;
   options.evaluation = f.spec;
-  delta_trainer_result_t result = run_trainer(&options);
+  delta_train_result_t result = run_trainer(&f, &options);
   cr_assert_eq(f.evaluation_count, 3);
   cr_expect_eq(f.evaluations[1].step, 6);
   cr_expect_eq(f.evaluations[1].epoch, 2);
@@ -308,7 +308,7 @@ Test(trainer, evaluation_after_each_epoch_is_over_all_samples) {
   cr_expect(result.last_evaluation.has_accuracy && result.last_evaluation.accuracy >= 0 && result.last_evaluation.accuracy <= 1);
   options.data = NULL;
   options.epochs = 0;
-  cr_expect_float_eq(run_trainer(&options).last_evaluation.loss, whole, 1e-6);
+  cr_expect_float_eq(run_trainer(&f, &options).last_evaluation.loss, whole, 1e-6);
   delta_test_training_close(&f.training);
 }
 
@@ -317,11 +317,11 @@ Test(trainer, evaluation_without_labels_says_so) {
   open_fixture(&f, delta_test_mlp, 4, 1);
   for (int i = 0; i < SAMPLES; ++i) f.labels[i] = -100;
   write_array(&f, "y.npy", "<i8", "(10,)", f.labels, sizeof f.labels);
-  delta_trainer_options_t options = trainer_options(&f, 4);
+  delta_train_options_t options = train_options(&f);
   options.data = NULL;
   options.epochs = 0;
   options.evaluation = f.spec;
-  cr_expect(isnan(run_trainer(&options).last_evaluation.loss));
+  cr_expect(isnan(run_trainer(&f, &options).last_evaluation.loss));
   cr_expect(delta_words_all(f.log, "no label|mean"), "%s", f.log);
   delta_test_training_close(&f.training);
 }
@@ -331,16 +331,16 @@ Test(trainer, evaluation_without_labels_says_so) {
 Test(trainer, stop_ends_after_the_step) {
   fixture_t f;
   open_fixture(&f, delta_test_mlp, 4, 1);
-  delta_trainer_options_t options = trainer_options(&f, 4);
+  delta_train_options_t options = train_options(&f);
   options.epochs = 5;
   f.stop_after = 4;
-  delta_trainer_result_t result = run_trainer(&options);
+  delta_train_result_t result = run_trainer(&f, &options);
   cr_expect(result.stopped);
   cr_expect_eq(result.steps, 4);
   options.data = NULL;
   options.epochs = 0;
   options.evaluation = f.spec;
-  cr_expect(run_trainer(&options).stopped, "an evaluation goes on");
+  cr_expect(run_trainer(&f, &options).stopped, "an evaluation goes on");
   cr_expect_eq(f.evaluation_count, 0);
   delta_test_training_close(&f.training);
 }
@@ -361,6 +361,12 @@ ParameterizedTestParameters(trainer, errors) {
       {"NaN", 'n', DELTA_STATUS_NOT_A_NUMBER, "step 2|not a finite number|--lr"},
       {"nothing to do", '0', DELTA_STATUS_INVALID_ARGUMENT, "--data|--eval"},
       {"no end", 's', DELTA_STATUS_INVALID_ARGUMENT, "--steps|--epochs"},
+      {"two ends", 'b', DELTA_STATUS_INVALID_ARGUMENT, "one of|--steps|--epochs"},
+      {"negative end", '-', DELTA_STATUS_INVALID_ARGUMENT, "--steps|--epochs|negative"},
+      {"rate", 'r', DELTA_STATUS_INVALID_ARGUMENT, "--lr|finite"},
+      {"warm-up", 'w', DELTA_STATUS_INVALID_ARGUMENT, "--warmup|-1"},
+      {"schedule", 'k', DELTA_STATUS_INVALID_ARGUMENT, "sometimes|cosine"},
+      {"struct", '?', DELTA_STATUS_INVALID_ARGUMENT, "delta_train_options_init"},
       {"no samples", 'z', DELTA_STATUS_MISMATCH, "--data|no samples"},
   };
   return cr_make_param_array(error_case_t, cases, sizeof cases / sizeof *cases);
@@ -369,23 +375,29 @@ ParameterizedTestParameters(trainer, errors) {
 ParameterizedTest(error_case_t *c, trainer, errors) {
   fixture_t f;
   open_fixture(&f, delta_test_mlp, 4, 1);
-  delta_trainer_options_t options = trainer_options(&f, 4);
+  delta_train_options_t options = train_options(&f);
   if (c->change == 'c') f.fail_after = 2;
   if (c->change == 'f') options.data = "x=nowhere.npy,label=nowhere.npy";
   if (c->change == 'e') options.evaluation = "x=nowhere.npy,label=nowhere.npy";
   if (c->change == '0') options.data = NULL;
   if (c->change == 's') options.epochs = 0;
+  if (c->change == 'b') options.steps = 1;
+  if (c->change == '-') options.epochs = -1;
+  if (c->change == 'r') options.learning_rate = NAN;
+  if (c->change == 'w') options.warmup_steps = -1;
+  if (c->change == 'k') options.schedule = "sometimes";
+  if (c->change == '?') options.struct_size = 8;
   if (c->change == 'l') {
     f.labels[7] = 3;
     write_array(&f, "y.npy", "<i8", "(10,)", f.labels, sizeof f.labels);
   }
-  if (c->change == 'n') options.rate.base = 1e38;
+  if (c->change == 'n') options.learning_rate = 1e38;
   if (c->change == 'z') {
     write_array(&f, "x.npy", "<f4", "(0, 4)", f.x, 0);
     write_array(&f, "y.npy", "<i8", "(0,)", f.labels, 0);
   }
-  delta_trainer_result_t result;
-  delta_test_expect_status(delta_trainer_run(&options, delta_allocator_system(), &result), c->code, c->words);
+  delta_train_result_t result = {.struct_size = sizeof result};
+  delta_test_expect_status(delta_session_train(f.training.session, &options, &result), c->code, c->words);
   cr_expect_eq(result.steps,
                c->change == 'c'                       ? 2
                : c->change == 'l' || c->change == 'n' ? 1

@@ -27,7 +27,7 @@ typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
-  const char *device;        // "cpu"
+  const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
   const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
@@ -56,7 +56,10 @@ typedef struct delta_plan_options {
   const char
       *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
-  const char *init;        // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
+  // Where delta_plan_write_report and delta_plan_write_trace will write: the plan keeps what they need, and the paths are looked at like output_path; NULL for
+  // none. With a report other budgets are tried too, for at most as long as the search may take.
+  const char *report_path, *trace_path;
+  const char *init; // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;
   // Told while kernels are measured; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
@@ -81,6 +84,15 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
 DELTA_API void delta_plan_free(delta_plan_t *plan);
 
+// A page of HTML that shows the plan, and its timeline for a trace viewer (docs/report.md). The plan was made with report_path or trace_path set, or
+// given its model since; INVALID_ARGUMENT otherwise. Written aside and renamed.
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_report(const delta_plan_t *plan, const char *path);
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_trace(const delta_plan_t *plan, const char *path);
+// Gives a loaded plan what the two need, by building its programs again from the model: that at model_path, or its own beside plan_path. MISMATCH when
+// the model is another, MALFORMED when the plan is not one of it. No weights are read.
+DELTA_API DELTA_MUST_USE delta_status_t delta_plan_open_model(delta_plan_t *plan, const char *plan_path, const char *model_path,
+                                                              const char *external_data, delta_log_sink_t log);
+
 // An input of the programs: what a data reader must supply.
 typedef struct delta_input_info {
   const char *name;
@@ -96,6 +108,7 @@ typedef struct delta_input_info {
 struct delta_plan_summary {
   size_t struct_size; // set by the caller
   const char *policy; // borrowed from the plan; NULL when there is none
+  const char *device; // the one the plan is for; borrowed from the plan; NULL when there is none
   char numerics_id[17];
   uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;

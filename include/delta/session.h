@@ -35,6 +35,7 @@ typedef struct delta_session_options {
   const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
   uint64_t seed;      // of dropout
   int time_steps;     // keeps what each operator took, for delta_session_report_times
+  int record_steps;   // keeps when each step of a program's last run ran, for delta_session_write_trace
   int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
@@ -47,6 +48,10 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session
 DELTA_API void delta_session_destroy(delta_session_t *session);
 // Sends a table of the time spent by operator, kernel and layout since the session began, one note a line. Needs time_steps.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink);
+
+// Writes the measured timeline of the last run of each program that has run, each from its own beginning, for a trace viewer (docs/report.md). Needs record_steps;
+// INVALID_ARGUMENT when nothing has run. Written aside and renamed.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_write_trace(const delta_session_t *session, const char *path);
 
 // One input array. `data` has the batch's `rows` samples of the input's element type, row-major, and so exactly rows * (bytes of a sample)
 // bytes; borrowed during the run. An input without a batch dimension is fed whole.
@@ -80,7 +85,8 @@ typedef struct delta_run_report {
   uint64_t host_bytes;       // of the file for swapped tensors
 } delta_run_report_t;
 
-// Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss is not finite: the message names the first node with such a value and what the states are.
+// Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss, or the norm
+// of gradients that are clipped, is not finite: the message names the first node with such a value and what the states are.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
 

@@ -85,6 +85,9 @@ delta_tensor_id_t delta_emit_reduce(delta_emit_t *emit, delta_reduce_kind_t kind
 // A reduction of an expression (output 0 of the builder) over broadcast inputs.
 delta_tensor_id_t delta_emit_reduce_expr(delta_emit_t *emit, delta_reduce_kind_t kind, const delta_expr_builder_t *builder,
                                          delta_dtype_t dtype, const delta_tensor_id_t *inputs, uint32_t input_count, uint32_t axes);
+// The same with several outputs.
+void delta_emit_reduce_exprs(delta_emit_t *emit, delta_reduce_kind_t kind, const delta_expr_builder_t *builder, const delta_dtype_t *dtypes,
+                             const delta_tensor_id_t *inputs, uint32_t input_count, uint32_t axes, delta_tensor_id_t *outputs);
 // Sums `x` down to `shape`, to which it was broadcast from: the gradient of broadcasting.
 delta_tensor_id_t delta_emit_sum_to(delta_emit_t *emit, delta_tensor_id_t x, const delta_shape_t *shape);
 void delta_emit_moments(delta_emit_t *emit, delta_tensor_id_t x, uint32_t axes, delta_tensor_id_t *out_mean,

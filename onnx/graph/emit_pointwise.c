@@ -242,14 +242,32 @@ delta_tensor_id_t delta_emit_select(delta_emit_t *emit, delta_tensor_id_t condit
 
 delta_tensor_id_t delta_emit_reduce_expr(delta_emit_t *emit, delta_reduce_kind_t kind, const delta_expr_builder_t *builder,
                                          delta_dtype_t dtype, const delta_tensor_id_t *inputs, uint32_t input_count, uint32_t axes) {
-  if (axes == 0) return delta_emit_expr(emit, builder, dtype, inputs, input_count);
-  if (!delta_emit_ok(emit)) return DELTA_TENSOR_NONE;
+  delta_tensor_id_t output = DELTA_TENSOR_NONE;
+  delta_emit_reduce_exprs(emit, kind, builder, &dtype, inputs, input_count, axes, &output);
+  return output;
+}
+
+void delta_emit_reduce_exprs(delta_emit_t *emit, delta_reduce_kind_t kind, const delta_expr_builder_t *builder, const delta_dtype_t *dtypes,
+                             const delta_tensor_id_t *inputs, uint32_t input_count, uint32_t axes, delta_tensor_id_t *outputs) {
+  const uint32_t count = builder->expr.output_count;
+  if (axes == 0) {
+    delta_emit_exprs(emit, builder, dtypes, inputs, input_count, outputs);
+    return;
+  }
+  for (uint32_t k = 0; k < count; ++k) outputs[k] = DELTA_TENSOR_NONE;
+  if (!delta_emit_ok(emit)) return;
   prepared_expr_t prepared;
   const delta_status_t status = prepare(emit, builder, inputs, input_count, true, &prepared);
-  if (status) return delta_emit_fail(emit, status);
-  const delta_reduce_attrs_t attrs = {
-      .shape = prepared.shape, .axes = axes, .kinds = {kind}, .dtypes = {dtype}, .expr = prepared.builder.expr};
-  return delta_emit_one(emit, DELTA_CORE_REDUCE, &attrs, sizeof attrs, prepared.inputs, prepared.input_count);
+  if (status) {
+    delta_emit_fail(emit, status);
+    return;
+  }
+  delta_reduce_attrs_t attrs = {.shape = prepared.shape, .axes = axes, .expr = prepared.builder.expr};
+  for (uint32_t k = 0; k < count; ++k) {
+    attrs.kinds[k] = kind;
+    attrs.dtypes[k] = dtypes[k];
+  }
+  delta_emit_node(emit, DELTA_CORE_REDUCE, &attrs, sizeof attrs, prepared.inputs, prepared.input_count, outputs, count, 0);
 }
 
 delta_tensor_id_t delta_emit_reduce(delta_emit_t *emit, delta_reduce_kind_t kind, delta_tensor_id_t x, uint32_t axes) {

@@ -48,6 +48,18 @@ static const delta_device_driver_t cpu_driver = {
     .read = cpu_copy,
 };
 
+// Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
+static const delta_roofline_t assumed_roofline = {.flops_per_second = 4e10,
+                                                  .memory_bytes_per_second = 6e9,
+                                                  .conv_efficiency = 1,
+                                                  .point_conv_efficiency = 1,
+                                                  .matmul_efficiency = 1,
+                                                  .memory_efficiency = 1,
+                                                  .plain_conv_slowdown = 2,
+                                                  .launch_seconds = 1e-6};
+// Of a disk.
+static const double assumed_offload_bytes_per_second = 1.2e9, assumed_prefetch_bytes_per_second = 1.5e9;
+
 // Processors this process may run on.
 static int32_t usable_processors(void) {
   cpu_set_t set;
@@ -78,6 +90,10 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.host_addressable = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
   device->base.alignment_bytes = 64;
+  device->base.roofline = assumed_roofline;
+  device->base.roofline.flops_per_second *= device->base.threads;
+  device->base.offload_bytes_per_second = assumed_offload_bytes_per_second;
+  device->base.prefetch_bytes_per_second = assumed_prefetch_bytes_per_second;
   device->reference_kernels = options->reference_kernels;
   const dnnl_version_t *version = dnnl_version();
   snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", instruction_set_name());

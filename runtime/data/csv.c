@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/number.h"
 #include "base/region.h"
-#include "runtime/data/number.h"
 
 enum {
   WINDOW_BYTES = 64 << 10,

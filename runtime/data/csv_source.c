@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/data/csv.h"
-#include "runtime/data/number.h"
+#include "base/number.h"
 #include "runtime/data/source.h"
 
 typedef struct csv_source {

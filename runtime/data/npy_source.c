@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/data/npy.h"
-#include "runtime/data/number.h"
 #include "runtime/data/source.h"
 
 typedef struct npy_source {

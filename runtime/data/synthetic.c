@@ -4,9 +4,9 @@
 // Element e of sample s of an input is a function of (seed, s, the input's name, e): the same whatever the batch size and the order of
 // reading.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/random.h"
 #include "runtime/data/source.h"
 
@@ -45,10 +45,8 @@ static delta_status_t parse_samples(const char *spec, int64_t *out_samples) {
   *out_samples = SYNTHETIC_SAMPLES;
   if (*spec == '\0') return DELTA_OK;
   if (strncmp(spec, option, strlen(option)) == 0) {
-    char *end;
-    const char *number = spec + strlen(option);
-    *out_samples = strtoll(number, &end, 10);
-    if (end != number && *end == '\0' && *out_samples > 0 && *out_samples < INT64_MAX) return DELTA_OK;
+    const bool is_number = delta_number_parse_digits(spec + strlen(option), out_samples);
+    if (is_number && *out_samples > 0 && *out_samples < INT64_MAX) return DELTA_OK;
   }
   return delta_status_make(INVALID_ARGUMENT, "'synthetic%s': wanted synthetic or synthetic:samples=N", spec);
 }

@@ -1,0 +1,17 @@
+// Absent: a device that is not there and is known by its profile alone. It answers what planning asks (kernels with their workspaces, sizes, costs) and runs
+// nothing.
+#ifndef DELTA_RUNTIME_ABSENT_H_
+#define DELTA_RUNTIME_ABSENT_H_
+
+#include "runtime/device.h"
+
+// The kernel of a node that was not measured: its cost is the roofline's, its workspace none.
+extern const char delta_absent_kernel[];
+
+// Opens the device of a profile's file. MISMATCH when `options` ask for other threads than it was measured with; MALFORMED as for any profile.
+DELTA_MUST_USE delta_status_t delta_absent_device_open(const char *path, const delta_device_options_t *options, delta_allocator_t allocator,
+                                                       delta_device_t **out_device);
+// memory_bytes less reserve_bytes.
+DELTA_MUST_USE delta_status_t delta_absent_free_bytes(const delta_device_t *device, uint64_t *out_free_bytes);
+
+#endif // DELTA_RUNTIME_ABSENT_H_
