@@ -8,7 +8,7 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum { ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
+enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
@@ -17,10 +17,11 @@ static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.01;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_planner_effort_t *effort = &state->options->effort;
+  const uint64_t evaluations = state->evaluations_before + state->quick.evaluation_count;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
-  if (state->quick.evaluation_count < LEAST_EVALUATIONS) return false;
-  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->quick.evaluation_count >= DEFAULT_EVALUATIONS;
-  if (effort->evaluation_limit > 0 && state->quick.evaluation_count >= effort->evaluation_limit) return true;
+  if (evaluations < LEAST_EVALUATIONS) return false;
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
 }
 
@@ -76,14 +77,25 @@ uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *ac
 
 // ---- Seeds
 
-// What the caller begins with, released further until it fits.
-static delta_status_t take_start(delta_search_state_t *state) {
-  const delta_decisions_t *start = state->options->start;
-  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+// The gap that a decision is for, or NONE: its part of a gap is not there any more.
+static uint32_t find_decided(const delta_gap_map_t *map, const delta_decision_t *decision) {
+  for (uint32_t g = map->starts[decision->tensor]; g < map->starts[decision->tensor + 1]; ++g) {
+    if (map->uses[g] != decision->use) continue;
+    if (decision->place == 0 ? !map->is_part[g] : map->is_part[g] && map->begins[g] == decision->place) return g;
+  }
+  return NONE;
+}
+
+// What to begin with, released further until it fits. Parts of gaps that were whole go on with their action.
+static delta_status_t take_start(delta_search_state_t *state, const delta_decisions_t *start) {
+  const delta_gap_map_t *map = &state->map;
+  memset(state->now.actions, UNDECIDED, map->gap_count);
   for (size_t i = 0; i < start->count; ++i) {
-    const delta_decision_t *decision = &start->items[i];
-    const uint32_t gap = state->map.starts[decision->tensor] + decision->use;
-    if (state->map.allowed[gap] >> decision->action & 1) state->now.actions[gap] = (uint8_t)decision->action;
+    const uint32_t gap = find_decided(map, &start->items[i]);
+    if (gap != NONE && (map->allowed[gap] >> start->items[i].action & 1)) state->now.actions[gap] = (uint8_t)start->items[i].action;
+  }
+  for (uint32_t g = 0; g < map->gap_count; ++g) {
+    if (state->now.actions[g] == UNDECIDED) state->now.actions[g] = map->is_part[g] ? state->now.actions[g - 1] : map->defaults[g];
   }
   DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * delta_search_lane_seconds(state), 0));
   return delta_search_offer_now(state);
@@ -124,21 +136,20 @@ static delta_status_t sweep_prices(delta_search_state_t *state) {
   return DELTA_OK;
 }
 
-static delta_status_t run_search(delta_search_state_t *state) {
+// ---- Rounds
+
+static delta_status_t run_round(delta_search_state_t *state, const delta_decisions_t *start, bool is_first) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_search_list_candidates(state));
-  if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
-  DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  if (start) DELTA_RETURN_IF_ERROR(take_start(state, start));
+  if (is_first) DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
-  while (!delta_search_is_over(state)) {
-    DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
-    DELTA_RETURN_IF_ERROR(delta_search_undo(state));
-    DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
-    DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
-  }
+  DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
+  DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
+  DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
   return DELTA_OK;
 }
 
@@ -175,34 +186,59 @@ static delta_status_t init_state(delta_search_state_t *state) {
   delta_region_init(&state->region, state->allocator);
   delta_liberties_t liberties = state->options->liberties;
   liberties.may_swap &= delta_search_lane_seconds(state) > 0;
-  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, NULL, 0, state->allocator));
+  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->splits.items, state->splits.count,
+                                           state->allocator));
   DELTA_RETURN_IF_ERROR(delta_quick_init(&state->quick, state->problem, &state->map, state->allocator));
   DELTA_RETURN_IF_ERROR(
       delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
 }
 
-static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
+// Lists the best plan's decisions, and where its gaps are worth splitting.
+static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_t *inout_items, delta_decisions_t *out_decisions,
                                delta_search_result_t *out_result) {
   delta_gap_map_decide(&state->map, state->best.actions, state->items, out_decisions);
-  for (size_t i = 0; i < out_decisions->count; ++i) DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, out_items, &state->items[i]));
-  out_decisions->items = out_items->items;
+  inout_items->count = 0;
+  for (size_t i = 0; i < out_decisions->count; ++i) {
+    DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, inout_items, &state->items[i]));
+  }
+  out_decisions->items = inout_items->items;
+  state->evaluations_before += state->quick.evaluation_count;
+  state->quick.evaluation_count = 0;
   *out_result = (delta_search_result_t){.fits = state->best.evaluation.seconds < INFINITY,
                                         .evaluation = state->best.evaluation,
-                                        .evaluation_count = state->quick.evaluation_count};
+                                        .evaluation_count = state->evaluations_before};
+  return delta_search_list_splits(state);
+}
+
+// A round searches over one set of gaps. What the best plan of one round rebuilds decides how gaps are split in the next.
+static delta_status_t search_in_rounds(delta_search_state_t *state, delta_decision_list_t *items, delta_decisions_t *out_decisions,
+                                       delta_search_result_t *out_result) {
+  for (bool is_first = true, is_over = false; !is_over; is_first = false) {
+    const delta_decisions_t found = *out_decisions;
+    delta_status_t status = init_state(state);
+    if (!status) status = run_round(state, is_first ? state->options->start : &found, is_first);
+    if (!status) status = hand_out(state, items, out_decisions, out_result);
+    is_over = status || delta_search_is_over(state) || state->candidate_count == 0;
+    deinit_state(state);
+    if (status) return status;
+  }
   return DELTA_OK;
 }
 
 delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                             delta_allocator_t allocator, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
                             delta_search_result_t *out_result) {
-  delta_search_state_t state = {
-      .problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->effort.seed}};
+  delta_search_state_t state = {.problem = problem,
+                                .order = order,
+                                .options = options,
+                                .allocator = allocator,
+                                .random = {options->effort.seed},
+                                .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
   *out_items = (delta_decision_list_t){0};
-  delta_status_t status = init_state(&state);
-  if (!status) status = run_search(&state);
-  if (!status) status = hand_out(&state, out_items, out_decisions, out_result);
-  deinit_state(&state);
+  *out_decisions = (delta_decisions_t){0};
+  delta_status_t status = search_in_rounds(&state, out_items, out_decisions, out_result);
+  delta_array_deinit(allocator, &state.splits);
   if (status) delta_array_deinit(allocator, out_items);
   return status;
 }

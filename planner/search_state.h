@@ -20,6 +20,8 @@ typedef struct delta_search_state {
   delta_gap_map_t map;
   delta_quick_t quick;
   delta_random_sequence_t random;
+  DELTA_ARRAY(delta_gap_split_t) splits; // of the round
+  uint64_t evaluations_before;           // of earlier rounds
   double bound_seconds; // no plan is faster
   double good_price;    // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;
@@ -69,6 +71,11 @@ DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *sta
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
 // Takes parts of the best plan back, and lets the greedy make them again.
 DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
+
+// ---- refine.c
+
+// Makes state->splits of the best plan: where a closure uses a tensor amid a gap it may go another way afterwards. Splits whose parts differ stay.
+DELTA_MUST_USE delta_status_t delta_search_list_splits(delta_search_state_t *state);
 
 // ---- prices.c
 

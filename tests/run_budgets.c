@@ -1,7 +1,7 @@
 // Trains every model of the folders given at three budgets, and compares with training without one: losses, weights, optimizer states and statistics must be the
 // same to the last bit, committed bytes never above the budget, and one granule less than the smallest budget must be refused. Prints a line per case and a total.
 //
-//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N]
+//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME (delta)] [--time-limit SECONDS (1)]
 //
 // FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy.
 #include <dirent.h>
@@ -25,8 +25,9 @@ typedef struct model_entry {
 
 typedef struct budget_run {
   const model_entry_t *model;
-  const char *optimizer;
+  const char *optimizer, *policy;
   int threads;
+  double time_limit_seconds; // of each plan's search
   int64_t batch;
   char loss[NAME_BYTES];
   int64_t class_axis, ignore_index;
@@ -94,6 +95,7 @@ static delta_plan_options_t plan_options(const budget_run_t *run, const char *po
   options.model_path = run->model->path;
   options.policy = policy;
   options.budget = budget;
+  options.time_limit_seconds = run->time_limit_seconds;
   options.batch = run->batch;
   options.loss = run->loss;
   options.class_axis = run->class_axis;
@@ -189,7 +191,7 @@ static void report_failure(const budget_run_t *run, const char *what, const char
 // One budget against the training without.
 static void run_case(const budget_run_t *run, const char *what, const char *budget, const outcome_t *wanted, totals_t *totals) {
   outcome_t found;
-  delta_status_t status = plan_and_train(run, "delta-fixed", budget, &found);
+  delta_status_t status = plan_and_train(run, run->policy, budget, &found);
   const char *why = status ? delta_status_message(status) : judge(wanted, &found);
   if (why) {
     report_failure(run, what, why, totals);
@@ -210,7 +212,7 @@ static void run_case(const budget_run_t *run, const char *what, const char *budg
 static void run_refusal(const budget_run_t *run, uint64_t minimum_bytes, totals_t *totals) {
   char budget[32];
   snprintf(budget, sizeof budget, "%llu", (unsigned long long)(minimum_bytes - GRANULE_BYTES));
-  const delta_plan_options_t options = plan_options(run, "delta-fixed", budget);
+  const delta_plan_options_t options = plan_options(run, run->policy, budget);
   delta_plan_t *plan = NULL;
   delta_status_t status = delta_plan_create(&options, delta_allocator_system(), &plan, NULL);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
@@ -230,7 +232,7 @@ static void run_budgets(const budget_run_t *run, totals_t *totals) {
     report_failure(run, "without a budget", delta_status_message(status), totals);
   } else {
     outcome_t least = {.summary = {.struct_size = sizeof least.summary}};
-    const delta_plan_options_t options = plan_options(run, "delta-fixed", "minimum");
+    const delta_plan_options_t options = plan_options(run, run->policy, "minimum");
     delta_plan_t *plan = NULL;
     status = delta_plan_create(&options, delta_allocator_system(), &plan, &least.summary);
     delta_plan_free(plan);
@@ -309,10 +311,12 @@ static size_t list_models(const char *folder, model_entry_t *models, size_t coun
   return count;
 }
 
-static void run_model(const model_entry_t *model, int threads, int64_t batch, totals_t *totals) {
+static void run_model(const budget_run_t *settings, const model_entry_t *model, totals_t *totals) {
   static const char *const optimizers[] = {"sgd", "adamw"};
   for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; ++i) {
-    budget_run_t run = {.model = model, .optimizer = optimizers[i], .threads = threads, .batch = batch};
+    budget_run_t run = *settings;
+    run.model = model;
+    run.optimizer = optimizers[i];
     delta_status_t status = read_about(&run);
     if (status) {
       report_failure(&run, "about.json", delta_status_message(status), totals);
@@ -327,21 +331,26 @@ int main(int argc, char **argv) {
   static model_entry_t models[MOST_MODELS];
   const char *only = NULL;
   size_t count = 0;
-  int threads = 1;
-  int64_t batch = 0;
+  budget_run_t settings = {.policy = "delta", .threads = 1, .time_limit_seconds = 1};
   for (int k = 1; k < argc; ++k) {
     if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) {
-      threads = atoi(argv[++k]);
+      settings.threads = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--model") == 0 && k + 1 < argc) {
       only = argv[++k];
+    } else if (strcmp(argv[k], "--policy") == 0 && k + 1 < argc) {
+      settings.policy = argv[++k];
+    } else if (strcmp(argv[k], "--time-limit") == 0 && k + 1 < argc) {
+      settings.time_limit_seconds = atof(argv[++k]);
     } else if (strcmp(argv[k], "--batch") == 0 && k + 1 < argc) {
-      batch = atoll(argv[++k]);
+      settings.batch = atoll(argv[++k]);
     } else {
       count = list_models(argv[k], models, count);
     }
   }
   if (count == 0) {
-    fprintf(stderr, "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N]; FOLDER has models or a folder per model\n");
+    fprintf(stderr,
+            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME] [--time-limit SECONDS]; "
+            "FOLDER has models or a folder per model\n");
     return 2;
   }
   qsort(models, count, sizeof *models, compare_models);
@@ -351,7 +360,7 @@ int main(int argc, char **argv) {
       printf("skip %s\n", models[k].name);
       ++totals.skipped;
     } else {
-      run_model(&models[k], threads, batch, &totals);
+      run_model(&settings, &models[k], &totals);
     }
   }
   printf("%d passed, %d failed, %d skipped\n", totals.passed, totals.failed, totals.skipped);
