@@ -12,6 +12,8 @@ enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
+// A search that has found nothing better for this many evaluations, and for this many times what it took to find its best plan, is done.
+static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.01;
 
@@ -20,6 +22,7 @@ bool delta_search_is_over(const delta_search_state_t *state) {
   const uint64_t evaluations = state->evaluations_before + state->quick.evaluation_count;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (evaluations < LEAST_EVALUATIONS) return false;
+  if (evaluations > PATIENT_EVALUATIONS + PATIENCE * state->best_evaluations && state->best.evaluation.seconds < INFINITY) return true;
   if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
   if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
@@ -51,6 +54,10 @@ static bool is_better(const delta_evaluation_t *a, const delta_evaluation_t *b) 
 bool delta_search_keep_best(delta_search_state_t *state) {
   if (!is_better(&state->now.evaluation, &state->best.evaluation)) return false;
   delta_search_copy_plan(state, &state->best, &state->now);
+  if (state->best.evaluation.seconds < state->best_seconds) {
+    state->best_seconds = state->best.evaluation.seconds;
+    state->best_evaluations = state->evaluations_before + state->quick.evaluation_count;
+  }
   return true;
 }
 
@@ -234,6 +241,7 @@ delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t 
                                 .options = options,
                                 .allocator = allocator,
                                 .random = {options->effort.seed},
+                                .best_seconds = INFINITY,
                                 .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
   *out_items = (delta_decision_list_t){0};
   *out_decisions = (delta_decisions_t){0};

@@ -22,6 +22,8 @@ typedef struct delta_search_state {
   delta_random_sequence_t random;
   DELTA_ARRAY(delta_gap_split_t) splits; // of the round
   uint64_t evaluations_before;           // of earlier rounds
+  double best_seconds;                   // of all rounds
+  uint64_t best_evaluations;             // after which it was found
   double bound_seconds; // no plan is faster
   double good_price;    // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;

@@ -28,7 +28,7 @@ typedef struct delta_plan_options {
   const char *model_path;
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
-  const char *policy;        // "delta-fixed", "delta-released", "none" or "eager"
+  const char *policy;        // "delta" (a search), "delta-fixed", "delta-released", "none", "eager" or another that --policy names
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
   const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
