@@ -4,6 +4,8 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
+// What takes more steps to make again is no candidate.
+enum { MOST_CLOSURE_STEPS = 256 };
 
 // Adds what a missing input costs; what has to run for it goes on the stack.
 static double visit_input(delta_search_state_t *state, const uint8_t *actions, uint32_t tensor, uint32_t place, uint32_t *pending_count) {
@@ -27,7 +29,8 @@ double delta_search_closure_seconds(delta_search_state_t *state, const uint8_t *
   if (producer == NONE) return INFINITY;
   state->stamps[producer] = ++state->stamp;
   state->pending[pending_count++] = producer;
-  while (pending_count > 0) {
+  for (uint32_t count = 0; pending_count > 0; ++count) {
+    if (count == MOST_CLOSURE_STEPS) return INFINITY;
     const delta_problem_step_t *step = &state->problem->steps[state->pending[--pending_count]];
     if (!(step->flags & DELTA_STEP_PURE)) return INFINITY;
     seconds += step->seconds;

@@ -184,6 +184,7 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
 
 static void deinit_state(delta_search_state_t *state) {
   delta_array_deinit(state->allocator, &state->full_before);
+  delta_array_deinit(state->allocator, &state->offers);
   delta_quick_deinit(&state->quick);
   delta_gap_map_deinit(&state->map);
   delta_region_deinit(&state->region);

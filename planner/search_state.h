@@ -11,6 +11,14 @@ typedef struct delta_search_plan {
   delta_evaluation_t evaluation;
 } delta_search_plan_t;
 
+// A change of one gap that would make the fullest step less full.
+typedef struct delta_search_offer {
+  uint32_t gap;
+  uint8_t action, action_before;
+  bool is_taken;
+  double score; // seconds for a byte and too full step
+} delta_search_offer_t;
+
 typedef struct delta_search_state {
   const delta_problem_t *problem;
   const delta_order_t *order;
@@ -33,6 +41,7 @@ typedef struct delta_search_state {
   uint32_t *active;        // scratch: gaps whose action is not the default
   uint32_t *candidates;    // gaps that are worth a move: those with bytes over steps that are too full when everything is kept
   uint32_t candidate_count;
+  DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   // Of the schedule measured last:
   DELTA_ARRAY(uint32_t) full_before; // by step: how many steps before it are too full
   uint32_t *positions;               // by place: its step
