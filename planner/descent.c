@@ -46,7 +46,7 @@ static void put_move(delta_decisions_t *decisions, const delta_decision_t *decis
 }
 
 static delta_status_t finish_within(const delta_descent_t *descent, uint64_t capacity_bytes, delta_schedule_t *schedule) {
-  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, descent->allocator));
+  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, false, descent->allocator));
   DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, descent->allocator));
   return delta_simulate(descent->problem, schedule, descent->allocator);
 }

@@ -22,8 +22,7 @@ enum { PATIENCE = 60 };
 static const uint64_t SMALL_PARTS = 1024;
 // A packing with the small ones last is taken when it is this near the bound.
 static const uint64_t GOOD_ENOUGH_PARTS = 128;
-// With a capacity the caller has other ways than the last per cent: it gets this part of the effort.
-static const uint64_t LIMITED_EFFORT_PARTS = 8;
+static const uint64_t HASTY_EFFORT_PARTS = 8;
 
 // Without a capacity the repair stops this near the bound: what is left is worth no more time.
 static const uint64_t NEAR_ENOUGH_PARTS = 250;
@@ -57,6 +56,7 @@ typedef struct packer {
   uint64_t *last_offsets;
   uint64_t best_end_bytes;
   uint64_t effort, effort_limit;
+  bool is_hasty;
   delta_random_sequence_t random;
 } packer_t;
 
@@ -311,6 +311,7 @@ static delta_status_t pack_searching(packer_t *packer, delta_allocator_t allocat
   delta_region_init(&packer->region, allocator);
   DELTA_RETURN_IF_ERROR(allocate_tables(packer));
   packer->best_end_bytes = UINT64_MAX;
+  packer->effort_limit = limit_effort(packer->count) / (packer->is_hasty ? HASTY_EFFORT_PARTS : 1);
   search_orders(packer);
   repair(packer);
   for (uint32_t i = 0; i < packer->count; ++i) packer->blocks[i].offset_bytes = packer->best_offsets[i];
@@ -358,7 +359,6 @@ static delta_status_t pack_parted(const packer_t *goal, uint32_t large_count, ui
   packer_t searcher = *goal, placer = *goal;
   searcher.blocks = placer.blocks = parted;
   searcher.count = large_count;
-  searcher.effort_limit = limit_effort(large_count) / (goal->effort_limit < limit_effort(count) ? LIMITED_EFFORT_PARTS : 1);
   placer.count = count;
   delta_status_t status = pack_searching(&searcher, allocator);
   delta_region_deinit(&searcher.region);
@@ -388,7 +388,7 @@ static delta_status_t pack_within(const packer_t *goal, uint64_t bound_bytes, de
   const uint32_t large_count = part_blocks(goal->blocks, count, bound_bytes / SMALL_PARTS, parted, origins);
   if (large_count < count) {
     DELTA_RETURN_IF_ERROR(pack_parted(goal, large_count, count, parted, scratch->allocator, out_end_bytes));
-    if (goal->effort_limit < limit_effort(count) || *out_end_bytes <= bound_bytes + bound_bytes / GOOD_ENOUGH_PARTS) {
+    if (goal->is_hasty || *out_end_bytes <= bound_bytes + bound_bytes / GOOD_ENOUGH_PARTS) {
       for (uint32_t i = 0; i < count; ++i) goal->blocks[origins[i]].offset_bytes = parted[i].offset_bytes;
       return DELTA_OK;
     }
@@ -410,7 +410,7 @@ delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pac
                      .count = count,
                      .bound_step = goal->bound_step,
                      .target_bytes = limited ? goal->capacity_bytes : goal->bound_bytes,
-                     .effort_limit = limit_effort(count) / (limited ? LIMITED_EFFORT_PARTS : 1)};
+                     .is_hasty = goal->is_hasty};
   packer.goal_bytes = packer.target_bytes + (limited ? 0 : goal->bound_bytes / NEAR_ENOUGH_PARTS);
   delta_region_t scratch;
   delta_region_init(&scratch, allocator);

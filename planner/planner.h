@@ -102,8 +102,10 @@ typedef enum delta_wait_rule { DELTA_WAIT_FOR_DATA, DELTA_WAIT_FOR_BYTES, DELTA_
 DELTA_MUST_USE delta_status_t delta_set_waits(delta_schedule_t *schedule, delta_wait_rule_t rule, delta_allocator_t allocator);
 // Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
 DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
-// The same, done with the first addresses that lie within a capacity; arena_bytes may be above it when none were found.
-DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, delta_allocator_t allocator);
+// The same, done with the first addresses that lie within a capacity; arena_bytes may be above it when none were found. Hasty: a small part of the effort, for callers who have
+// other ways.
+DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty,
+                                                  delta_allocator_t allocator);
 // A time that no plan of this order within the capacity can be faster than.
 DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
                                                 delta_allocator_t allocator, double *out_seconds);

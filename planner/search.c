@@ -151,7 +151,7 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_search_list_candidates(state));
   if (start) DELTA_RETURN_IF_ERROR(take_start(state, start));
-  if (is_first) DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  if (is_first && (!start || state->best.evaluation.seconds == INFINITY)) DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
@@ -219,6 +219,16 @@ static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_
   return delta_search_list_splits(state);
 }
 
+// The splits of what the caller begins with.
+static delta_status_t take_splits(delta_search_state_t *state) {
+  const delta_decisions_t *start = state->options->start;
+  for (size_t i = 0; start && i < start->count; ++i) {
+    const delta_gap_split_t split = {start->items[i].tensor, start->items[i].place};
+    if (split.place > 0) DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, &state->splits, &split));
+  }
+  return DELTA_OK;
+}
+
 // A round searches over one set of gaps. What the best plan of one round rebuilds decides how gaps are split in the next.
 static delta_status_t search_in_rounds(delta_search_state_t *state, delta_decision_list_t *items, delta_decisions_t *out_decisions,
                                        delta_search_result_t *out_result) {
@@ -246,7 +256,8 @@ delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t 
                                 .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
   *out_items = (delta_decision_list_t){0};
   *out_decisions = (delta_decisions_t){0};
-  delta_status_t status = search_in_rounds(&state, out_items, out_decisions, out_result);
+  delta_status_t status = take_splits(&state);
+  if (!status) status = search_in_rounds(&state, out_items, out_decisions, out_result);
   delta_array_deinit(allocator, &state.splits);
   if (status) delta_array_deinit(allocator, out_items);
   return status;

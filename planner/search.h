@@ -12,7 +12,7 @@ typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
   delta_planner_effort_t effort;
-  const delta_decisions_t *start; // NULL, or decisions to begin with: they need not fit
+  const delta_decisions_t *start; // NULL, or decisions to begin with, of the same order: they need not fit
 } delta_search_options_t;
 
 typedef struct delta_search_result {

@@ -127,7 +127,7 @@ Test(planner_run, decisions_out_of_order_are_refused) {
   const delta_decisions_t decisions = {.items = items, .count = 2};
   delta_status_t status = delta_expand(problem, &order, &decisions, delta_allocator_system(), &schedule);
   cr_assert_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT);
-  cr_assert_not_null(strstr(delta_status_message(status), "not sorted by tensor and use"));
+  cr_assert_not_null(strstr(delta_status_message(status), "not sorted by tensor, use and place"));
   delta_status_free(status);
   delta_order_deinit(&order);
   delta_problem_free(problem);
