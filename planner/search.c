@@ -15,7 +15,7 @@ static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
 // A search that has found nothing better for this many evaluations, and for this many times what it took to find its best plan, is done.
 static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
-static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.01;
+static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.06;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_planner_effort_t *effort = &state->options->effort;
@@ -108,12 +108,40 @@ static delta_status_t take_start(delta_search_state_t *state, const delta_decisi
   return delta_search_offer_now(state);
 }
 
+// Remembers state->now among the fastest of different times.
+static void keep_seed(delta_search_state_t *state) {
+  delta_search_plan_t *slowest = &state->seeds[0];
+  for (int i = 0; i < DELTA_SEARCH_SEEDS; ++i) {
+    if (state->seeds[i].evaluation.seconds == state->now.evaluation.seconds) return;
+    if (state->seeds[i].evaluation.seconds > slowest->evaluation.seconds) slowest = &state->seeds[i];
+  }
+  if (state->now.evaluation.seconds < slowest->evaluation.seconds) delta_search_copy_plan(state, slowest, &state->now);
+}
+
+// What is not needed is taken back in each of the seeds: the fastest before need not be the fastest after.
+static delta_status_t undo_seeds(delta_search_state_t *state) {
+  for (int i = 0; i < DELTA_SEARCH_SEEDS && !delta_search_is_over(state); ++i) {
+    if (state->seeds[i].evaluation.seconds == INFINITY || state->seeds[i].evaluation.seconds == state->best.evaluation.seconds) continue;
+    const delta_search_plan_t best = state->best;
+    state->best = state->seeds[i];
+    const delta_status_t status = delta_search_undo(state);
+    state->seeds[i] = best;
+    if (is_better(&best.evaluation, &state->best.evaluation)) {
+      state->seeds[i] = state->best;
+      state->best = best;
+    }
+    if (status) return status;
+  }
+  return DELTA_OK;
+}
+
 // One greedy from the beginning. *out_seconds: INFINITY: it did not fit.
 static delta_status_t try_price(delta_search_state_t *state, double part, double *out_seconds) {
   memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * delta_search_lane_seconds(state), 0));
   DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
   *out_seconds = state->now.evaluation.seconds;
+  keep_seed(state);
   return DELTA_OK;
 }
 
@@ -154,6 +182,7 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   if (is_first && (!start || state->best.evaluation.seconds == INFINITY)) DELTA_RETURN_IF_ERROR(sweep_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
+  DELTA_RETURN_IF_ERROR(undo_seeds(state));
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
   DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
   DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
@@ -168,6 +197,10 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->now.actions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->before.actions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->best.actions));
+  for (int i = 0; i < DELTA_SEARCH_SEEDS; ++i) {
+    state->seeds[i].evaluation = (delta_evaluation_t){.seconds = INFINITY};
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->seeds[i].actions));
+  }
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->items));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->refused));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->active));

@@ -6,6 +6,8 @@
 #include "planner/quick.h"
 #include "planner/search.h"
 
+enum { DELTA_SEARCH_SEEDS = 4 };
+
 typedef struct delta_search_plan {
   uint8_t *actions; // by gap
   delta_evaluation_t evaluation;
@@ -35,6 +37,7 @@ typedef struct delta_search_state {
   double bound_seconds; // no plan is faster
   double good_price;    // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;
+  delta_search_plan_t seeds[DELTA_SEARCH_SEEDS]; // the fastest greedies
   delta_decision_t *items; // scratch: decisions of a plan
   double *place_seconds;   // by place in the order: when its step begins if steps run one after another; one more at the end
   uint8_t *refused;        // by gap: bit per action that did not help in this greedy
