@@ -21,4 +21,9 @@ static inline bool delta_size_align(size_t size, size_t alignment, size_t *out) 
   return true;
 }
 
+// The same for any granule, of sizes that are known to fit: those of plans that were checked.
+static inline uint64_t delta_size_round_up(uint64_t size_bytes, uint64_t granule_bytes) {
+  return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
+}
+
 #endif // DELTA_BASE_CHECKED_H_

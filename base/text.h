@@ -28,6 +28,9 @@ const char *delta_size_text(uint64_t size_bytes, char buffer[DELTA_SIZE_TEXT_BYT
 // INVALID_ARGUMENT quotes the text.
 DELTA_MUST_USE delta_status_t delta_size_parse(const char *text, uint64_t *out_size_bytes);
 
+// The ending of a counted noun: "1 tensor", "2 tensors".
+#define DELTA_PLURAL(count) ((count) == 1 ? "" : "s")
+
 // Whether `text` ends with `end`.
 bool delta_text_ends_with(const char *text, const char *end);
 

@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/problem_plan.h"
@@ -29,7 +30,7 @@ typedef struct delta_plan_settings {
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
-  bool nesterov, batchnorm_unbiased, json, verbose, devices;
+  bool nesterov, batchnorm_unbiased, json, verbose, devices, fit;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -40,7 +41,6 @@ static const char *const optimizer_choices[] = {DELTA_OPTIMIZERS(CHOICE_NAME) NU
 static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const init_choices[] = {"as-given", "random", NULL};
-static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
 #define LATER(section, name, kind, argument, member, help) \
@@ -65,7 +65,7 @@ static const delta_option_t option_rows[] = {
      .offset = AT(report),
      .help = "Writes a page that shows the plan: memory over time, the lanes, what becomes of each tensor, and, when a model is planned, "
              "other budgets, which "
-             "are tried for at most --time-limit more."},
+             "are tried for about --time-limit more."},
     {.section = "OUTPUT",
      .name = "--trace",
      .kind = DELTA_OPTION_TEXT,
@@ -86,10 +86,10 @@ static const delta_option_t option_rows[] = {
      .help = "Writes the device's measured costs to a file, for --profile, and for --device on other machines."},
     {.section = "MEMORY",
      .name = "--budget",
-     .kind = DELTA_OPTION_SIZE_TEXT,
+     .kind = DELTA_OPTION_SIZES_TEXT,
      .argument = "SIZE|N%|minimum|unlimited",
      .offset = AT(budget),
-     .choices = budget_choices,
+     .choices = delta_budget_choices,
      .help =
          "Device memory for everything the step needs: 8GiB, 800MB, or a percentage of what the step takes without a budget. The default "
          "is what the device has free "
@@ -139,7 +139,14 @@ static const delta_option_t option_rows[] = {
      .minimum = 0,
      .maximum = 1e15,
      .help = "Of the search's draws and of --init random (0)."},
-    LATER("MEMORY", "--fit", FLAG, NULL, unavailable_flag, "A table of what batch fits which budget."),
+    {.section = "MEMORY",
+     .name = "--fit",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(fit),
+     .help =
+         "Prints, in place of a plan, a table of batches and budgets with the predicted slowdown of each, and the largest batch that "
+         "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); --time-limit is "
+         "for all of the table's searches together. Nothing is measured."},
     LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
     {.section = "DEVICE",
      .name = "--device",
@@ -154,7 +161,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "measure|estimate|FILE.json",
      .offset = AT(profile),
-     .help = "What kernels take. measure (the default) runs each once and keeps the times below $XDG_CACHE_HOME/delta; estimate measures "
+     .help = "What kernels take. measure (the default) runs each a few times, two minutes in all at most, and keeps the times below "
+             "$XDG_CACHE_HOME/delta; estimate measures "
              "nothing; a file is one that --save-profile wrote on such a machine. An equal profile gives an equal plan."},
     {.section = "DEVICE",
      .name = "--layout",
@@ -217,7 +225,8 @@ static const delta_option_t option_rows[] = {
      .argument = "as-given|random",
      .offset = AT(init),
      .choices = init_choices,
-     .help = "random: weights whose external data is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
+     .help = "as-given (the default): a model that has some of its weights and lacks the file of others is refused; one without any can be "
+             "planned. random: weights whose file is missing are drawn when the plan is run: kernels and matrices by He's rule, scales 1, "
              "biases 0. For benchmarks."},
     {.section = "TRAINING",
      .name = "--loss",
@@ -335,7 +344,10 @@ static const delta_option_t option_rows[] = {
 
 static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]",
                                        "PROBLEM.json [-o FILE.json] [--report FILE.html] [options]",
-                                       "MODEL.plan [--report FILE.html] [--trace FILE.json]", "--devices", NULL};
+                                       "MODEL.plan [--report FILE.html] [--trace FILE.json]",
+                                       "--fit MODEL.onnx --loss NAME [--budget SIZE,SIZE] [options]",
+                                       "--devices",
+                                       NULL};
 
 static const delta_program_t program = {
     .name = "deltaplan",
@@ -568,12 +580,52 @@ static delta_status_t check_version(const delta_plan_settings_t *settings) {
   return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
 }
 
+static delta_fit_request_t fit_request(const delta_plan_settings_t *settings, const char *model_path, const delta_plan_lists_t *lists) {
+  return (delta_fit_request_t){
+      .options = plan_options(settings, model_path, lists, (delta_log_sink_t){0}), .budgets = settings->budget, .json = settings->json};
+}
+
+static delta_status_t fit_model(const delta_plan_settings_t *settings, const char *model_path, delta_allocator_t allocator) {
+  delta_plan_lists_t lists = {0};
+  delta_status_t status = make_lists(settings, allocator, &lists);
+  const delta_fit_request_t request = fit_request(settings, model_path, &lists);
+  if (!status) status = delta_fit(&request, allocator);
+  free_lists(allocator, &lists);
+  return status;
+}
+
+// What does not go with --fit, and what goes with it alone.
+static delta_status_t check_fit(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
+  if (!settings->fit) {
+    const bool is_list = settings->budget && strchr(settings->budget, ',');
+    return is_list ? delta_status_make(INVALID_ARGUMENT, "--budget %s: several budgets are for --fit; give one", settings->budget)
+                   : DELTA_OK;
+  }
+  const struct {
+    const char *name, *value;
+  } refused[] = {{"-o", settings->output},
+                 {"--save-profile", settings->save_profile},
+                 {"--dump-problem", settings->dump_problem},
+                 {"--report", settings->report},
+                 {"--trace", settings->trace}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+    if (refused[i].value)
+      return delta_status_make(INVALID_ARGUMENT, "%s %s: --fit writes no files; leave one of the two out", refused[i].name,
+                               refused[i].value);
+  }
+  delta_fit_table_t table = {.allocator = allocator};
+  delta_status_t status = settings->budget ? delta_fit_parse_budgets(settings->budget, &table) : DELTA_OK;
+  delta_fit_deinit(&table);
+  return status;
+}
+
 static delta_status_t show_plan(const delta_plan_settings_t *settings, const char *path, const delta_options_t *options,
                                 delta_allocator_t allocator) {
   delta_cli_log_t log = {.program = program.name, .notes_on_stdout = true, .verbose = settings->verbose};
   const delta_show_request_t request = {.plan_path = path,
                                         .model_path = settings->model,
                                         .external_data = settings->external_data,
+                                        .device = delta_options_given(options, "--device") ? settings->device : NULL,
                                         .report = settings->report,
                                         .trace = settings->trace,
                                         .log = delta_cli_log_sink(&log)};
@@ -599,10 +651,12 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
   DELTA_RETURN_IF_ERROR(check_version(settings));
+  DELTA_RETURN_IF_ERROR(check_fit(settings, options->allocator));
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
     delta_plan_options_t plan = plan_options(settings, options->positionals.items[0], &lists, (delta_log_sink_t){0});
+    if (settings->fit) plan.budget = NULL; // a list, which check_fit has looked at
     status = delta_plan_options_check(&plan, options->allocator);
   }
   free_lists(options->allocator, &lists);
@@ -613,8 +667,11 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return print_devices(allocator);
   const char *path = options->positionals.items[0];
+  if (settings->fit && (delta_is_plan_file(path) || delta_is_problem_file(path)))
+    return delta_status_make(INVALID_ARGUMENT, "--fit %s: the batch of this file is fixed; give a model", path);
   if (delta_is_plan_file(path)) return show_plan(settings, path, options, allocator);
   if (settings->model) return delta_status_make(INVALID_ARGUMENT, "--model goes with a plan, and '%s' is none", path);
+  if (settings->fit) return fit_model(settings, path, allocator);
   return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
 }
 

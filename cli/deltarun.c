@@ -35,7 +35,6 @@ typedef struct delta_run_settings {
 static const char *const schedule_choices[] = {DELTA_RATE_SCHEDULES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const export_choices[] = {"inference", "training", NULL};
-static const char *const budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
 #define LATER(section, name, kind, argument, member, help) \
@@ -130,7 +129,7 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_SIZE_TEXT,
      .argument = "SIZE",
      .offset = AT(budget),
-     .choices = budget_choices,
+     .choices = delta_budget_choices,
      .help = "Replaces the plan's budget. A plan that needs more is refused with exit status 3."},
     {.section = "MEMORY",
      .name = "--tier",

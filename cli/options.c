@@ -7,6 +7,8 @@
 #include "base/number.h"
 #include "base/status.h"
 
+const char *const delta_budget_choices[] = {"N%", "minimum", "unlimited", NULL};
+
 // The value being read: which row, from what text, to where.
 typedef struct option_value {
   const delta_option_t *row;
@@ -120,11 +122,28 @@ static delta_status_t store_size_text(const option_value_t *value) {
   return DELTA_OK;
 }
 
+static delta_status_t store_sizes_text(const option_value_t *value) {
+  enum { SIZE_BYTES = 64 };
+  if (!strchr(value->text, ',')) return store_size_text(value);
+  for (const char *item = value->text;; ++item) {
+    const size_t length = strcspn(item, ",");
+    char size[SIZE_BYTES] = "";
+    if (length < sizeof size) memcpy(size, item, length);
+    if (!is_size(size)) return refuse_value(value, "sizes such as 800MB,8GiB");
+    item += length;
+    if (!*item) break;
+  }
+  *(const char **)value->target = value->text;
+  return DELTA_OK;
+}
+
 static delta_status_t store_value(const option_value_t *value) {
   static delta_status_t (*const stores[DELTA_OPTION_KIND_COUNT])(const option_value_t *) = {
-      [DELTA_OPTION_FLAG] = store_flag,           [DELTA_OPTION_FLAG_OFF] = store_flag_off, [DELTA_OPTION_SIZE_TEXT] = store_size_text,
-      [DELTA_OPTION_INTEGER] = store_integer,     [DELTA_OPTION_NUMBER] = store_number,     [DELTA_OPTION_TEXT] = store_text,
-      [DELTA_OPTION_TEXT_LIST] = store_list_item, [DELTA_OPTION_CHOICE] = store_choice,
+      [DELTA_OPTION_FLAG] = store_flag,           [DELTA_OPTION_FLAG_OFF] = store_flag_off,
+      [DELTA_OPTION_SIZE_TEXT] = store_size_text, [DELTA_OPTION_SIZES_TEXT] = store_sizes_text,
+      [DELTA_OPTION_INTEGER] = store_integer,     [DELTA_OPTION_NUMBER] = store_number,
+      [DELTA_OPTION_TEXT] = store_text,           [DELTA_OPTION_TEXT_LIST] = store_list_item,
+      [DELTA_OPTION_CHOICE] = store_choice,
   };
   return stores[value->row->kind](value);
 }

@@ -25,6 +25,7 @@
   X(FLAG, bool)                     /* true when given; no argument                                               */ \
   X(FLAG_OFF, bool)                 /* false when given; no argument                                              */ \
   X(SIZE_TEXT, const char *)        /* "8GiB", or one of `choices`; the choice "N%" stands for any percentage     */ \
+  X(SIZES_TEXT, const char *)       /* the same, or several with commas                                           */ \
   X(INTEGER, int64_t)               /* decimal, within [minimum, maximum] of the row when these differ            */ \
   X(NUMBER, double)                 /* finite, within [minimum, maximum] of the row when these differ             */ \
   X(TEXT, const char *)             /* anything that is not empty                                                 */ \
@@ -55,10 +56,13 @@ typedef struct delta_option {
   const char *argument;       // placeholder: "X", "SIZE"; NULL for flags
   const char *help;           // sentences; '\n' begins a new line
   size_t offset;              // of the value in the settings
-  const char *const *choices; // NULL-terminated; for CHOICE and SIZE_TEXT
+  const char *const *choices; // NULL-terminated; for CHOICE, SIZE_TEXT and SIZES_TEXT
   double minimum, maximum;
   delta_option_availability_t availability; // NOT_YET: a usage error that says so
 } delta_option_t;
+
+// The choices of a budget that is no size, for SIZE_TEXT.
+extern const char *const delta_budget_choices[];
 
 // A row for an option of a later version; `member` of the settings takes its value and is not read.
 #define DELTA_OPTION_LATER(section_, name_, kind_, argument_, settings_type, member, help_)                                             \

@@ -103,11 +103,12 @@ static delta_status_t search(problem_plan_t *plan) {
                                     .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
   DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &options.liberties));
   DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
-  DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->allocator, &plan->bound_seconds));
   plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(
       delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
   if (!plan->result.fits) return refuse_budget(plan);
+  DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->result.evaluation.seconds,
+                                          plan->allocator, &plan->bound_seconds));
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
   return delta_layout_within(plan->schedule, plan->problem->budget_bytes, false, plan->allocator);

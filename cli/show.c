@@ -26,7 +26,7 @@ delta_status_t delta_show_write(const delta_plan_t *plan, const char *report, co
 }
 
 static delta_status_t check_options(const delta_options_t *options) {
-  static const char *const shown[] = {"--report", "--trace", "--model", "--external-data", "--verbose"};
+  static const char *const shown[] = {"--report", "--trace", "--model", "--external-data", "--device", "--verbose"};
   for (size_t i = 0; i < options->program->option_count; ++i) {
     bool is_shown = !options->given[i];
     for (size_t k = 0; k < sizeof shown / sizeof *shown; ++k)
@@ -58,8 +58,9 @@ delta_status_t delta_show_plan(const delta_show_request_t *request, const delta_
   DELTA_RETURN_IF_ERROR(check_output(request, "--trace", request->trace, allocator));
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(request->plan_path, allocator, &plan), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_open_model(plan, request->plan_path, request->model_path, request->external_data, request->log),
-                      cleanup);
+  DELTA_GOTO_IF_ERROR(
+      status, delta_plan_open_model(plan, request->plan_path, request->model_path, request->external_data, request->device, request->log),
+      cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_show_write(plan, request->report, request->trace), cleanup);
   if (request->report) printf("wrote %s\n", request->report);
   if (request->trace) printf("wrote %s\n", request->trace);

@@ -9,8 +9,8 @@
 #include "cli/options.h"
 
 typedef struct delta_show_request {
-  const char *plan_path, *model_path, *external_data; // the last two may be NULL
-  const char *report, *trace;                         // NULL: not wanted
+  const char *plan_path, *model_path, *external_data, *device; // the last three may be NULL
+  const char *report, *trace;                                  // NULL: not wanted
   delta_log_sink_t log;
 } delta_show_request_t;
 

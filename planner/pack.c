@@ -12,9 +12,10 @@
 
 #include "base/random.h"
 #include "base/region.h"
+#include "planner/placed.h"
 
-// Effort counts comparisons of a block with a placed one over all passes; 10^9 take about two seconds. A pass takes up to count^2 / 2 of them: few blocks
-// get a number of passes, many blocks a time.
+// Effort counts comparisons of a block with a placed one, or with a chunk of them, over all passes; 10^9 take about two seconds. A pass takes up to
+// count^2 / 2 of them, in long programs count^2 / 64: few blocks get a number of passes, many blocks a time.
 static const uint64_t MOST_EFFORT = 50 * 1000 * 1000, EFFORT_PER_BLOCK = 8 * 1000, EFFORT_PER_PAIR = 3000;
 enum { PATIENCE = 60 };
 
@@ -26,12 +27,6 @@ static const uint64_t HASTY_EFFORT_PARTS = 8;
 
 // Without a capacity the repair stops this near the bound: what is left is worth no more time.
 static const uint64_t NEAR_ENOUGH_PARTS = 250;
-
-// A placed block, as the scan reads it.
-typedef struct placed_block {
-  uint64_t begin_bytes, end_bytes;
-  uint32_t first, last;
-} placed_block_t;
 
 // One way to order blocks: by key, largest first; ties by `second`, then by index.
 typedef struct ranked_block {
@@ -46,7 +41,7 @@ typedef struct packer {
   uint64_t target_bytes;  // The first orders stop here,
   uint64_t goal_bytes;    // the repair here.
   delta_region_t region;  // Owns the tables.
-  placed_block_t *placed; // sorted by begin_bytes
+  delta_placed_t placed;  // by the pass
   ranked_block_t *ranked; // for sorting
   uint32_t *order;        // of the pass
   uint32_t *best_order;   // of the best pass so far
@@ -60,39 +55,15 @@ typedef struct packer {
   delta_random_sequence_t random;
 } packer_t;
 
-// The lowest offset at which the block overlaps nothing placed, and where in the list it goes.
-static uint64_t find_gap(packer_t *packer, const delta_block_t *block, uint32_t placed_count, uint32_t *out_position) {
-  uint64_t top_bytes = 0;
-  uint32_t i = 0;
-  for (; i < placed_count; ++i) {
-    const placed_block_t *placed = &packer->placed[i];
-    if (placed->last < block->first || placed->first > block->last) continue;
-    if (placed->begin_bytes >= top_bytes + block->size_bytes) break;
-    if (placed->end_bytes > top_bytes) top_bytes = placed->end_bytes;
-  }
-  packer->effort += i;
-  uint32_t low = 0, high = i;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (packer->placed[middle].begin_bytes < top_bytes) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  *out_position = low;
-  return top_bytes;
-}
-
 // Places all blocks in packer->order. Returns the end.
 static uint64_t run_pass(packer_t *packer) {
   uint64_t end_bytes = 0;
+  delta_placed_clear(&packer->placed);
   for (uint32_t k = 0; k < packer->count; ++k) {
     const delta_block_t *block = &packer->blocks[packer->order[k]];
-    uint32_t position;
-    const uint64_t offset_bytes = find_gap(packer, block, k, &position);
-    memmove(&packer->placed[position + 1], &packer->placed[position], (k - position) * sizeof *packer->placed);
-    packer->placed[position] = (placed_block_t){offset_bytes, offset_bytes + block->size_bytes, block->first, block->last};
+    const uint64_t offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){offset_bytes, offset_bytes + block->size_bytes, block->first, block->last});
+    packer->effort += DELTA_PLACED_CHUNK; // the adding
     packer->offsets[packer->order[k]] = offset_bytes;
     if (offset_bytes + block->size_bytes > end_bytes) end_bytes = offset_bytes + block->size_bytes;
   }
@@ -291,7 +262,7 @@ static void repair(packer_t *packer) {
 
 static delta_status_t allocate_tables(packer_t *packer) {
   const uint32_t count = packer->count;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, (size_t)count + 1, &packer->placed));
+  DELTA_RETURN_IF_ERROR(delta_placed_init(&packer->placed, count, &packer->region));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->ranked));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->order));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->best_order));
@@ -333,22 +304,19 @@ static uint32_t part_blocks(const delta_block_t *blocks, uint32_t count, uint64_
 
 // Places the blocks from `first` on at the lowest gaps beside those before, which have their offsets. Returns the end of all.
 static uint64_t place_rest(packer_t *packer, uint32_t first, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i)
-    packer->ranked[i] = (ranked_block_t){.block = i, .key = i < first ? UINT64_MAX - packer->blocks[i].offset_bytes : 0};
-  for (uint32_t i = first; i < count; ++i) {
-    packer->ranked[i].key = packer->blocks[i].size_bytes;
-    packer->ranked[i].second = lifetime(&packer->blocks[i]);
-  }
-  qsort(packer->ranked, first, sizeof *packer->ranked, compare_ranks);
-  qsort(packer->ranked + first, count - first, sizeof *packer->ranked, compare_ranks);
   uint64_t end_bytes = 0;
+  for (uint32_t i = first; i < count; ++i) {
+    const delta_block_t *block = &packer->blocks[i];
+    packer->ranked[i] = (ranked_block_t){.key = block->size_bytes, .second = lifetime(block), .block = i};
+  }
+  qsort(packer->ranked + first, count - first, sizeof *packer->ranked, compare_ranks);
+  delta_placed_clear(&packer->placed);
   for (uint32_t k = 0; k < count; ++k) {
-    delta_block_t *block = &packer->blocks[packer->ranked[k].block];
-    uint32_t position = k;
-    if (k >= first) block->offset_bytes = find_gap(packer, block, k, &position);
-    memmove(&packer->placed[position + 1], &packer->placed[position], (k - position) * sizeof *packer->placed);
-    packer->placed[position] = (placed_block_t){block->offset_bytes, block->offset_bytes + block->size_bytes, block->first, block->last};
-    if (packer->placed[position].end_bytes > end_bytes) end_bytes = packer->placed[position].end_bytes;
+    delta_block_t *block = &packer->blocks[k < first ? k : packer->ranked[k].block];
+    if (k >= first) block->offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
+    const uint64_t block_end_bytes = block->offset_bytes + block->size_bytes;
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){block->offset_bytes, block_end_bytes, block->first, block->last});
+    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
   }
   return end_bytes;
 }

@@ -198,7 +198,7 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   result->minimum_budget_bytes = least->arena_bytes;
   result->minimum_step = delta_schedule_peak_problem_step(least);
   DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, planner->allocator, &result->lower_bound_seconds));
+      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, 0, planner->allocator, &result->lower_bound_seconds));
   if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
   const bool fits_released = row->releases && (row->is_soft || least->arena_bytes <= capacity_bytes);
   if (fits_released) DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
@@ -222,6 +222,9 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
 delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
   delta_status_t status = plan_within(planner, capacity_bytes, out_result);
+  if (!status)
+    status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds, planner->allocator,
+                               &out_result->lower_bound_seconds);
   if (status) {
     delta_schedule_free(out_result->schedule);
     out_result->schedule = NULL;

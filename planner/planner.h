@@ -106,9 +106,10 @@ DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta
 // other ways.
 DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty,
                                                   delta_allocator_t allocator);
-// A time that no plan of this order within the capacity can be faster than.
+// A time that no plan of this order within the capacity can be faster than. It is improved, for up to half a second, until it reaches enough_seconds, such as those of
+// a plan; with 0 it is a quick one. The same each time.
 DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
-                                                delta_allocator_t allocator, double *out_seconds);
+                                                double enough_seconds, delta_allocator_t allocator, double *out_seconds);
 
 // How long a search may take. Without a limit of either kind it has one of its own.
 typedef struct delta_planner_effort {

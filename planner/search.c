@@ -231,7 +231,7 @@ static delta_status_t init_state(delta_search_state_t *state) {
                                            state->allocator));
   DELTA_RETURN_IF_ERROR(delta_quick_init(&state->quick, state->problem, &state->map, state->allocator));
   DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, state->allocator, &state->bound_seconds));
+      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, 0, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
 }
 

@@ -89,9 +89,7 @@ delta_status_t delta_plan_check_states(const delta_plan_t *plan, const delta_gra
   return status;
 }
 
-static uint64_t whole_blocks(uint64_t size_bytes) {
-  return (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
-}
+static uint64_t whole_blocks(uint64_t size_bytes) { return delta_size_round_up(size_bytes, DELTA_HOST_BLOCK_BYTES); }
 
 void delta_plan_set_homes(delta_plan_t *plan, const bool *is_below) {
   uint64_t end_bytes = 0, home_bytes = 0;

@@ -196,7 +196,7 @@ static delta_status_t read_problem(problem_reader_t *reader) {
   DELTA_RETURN_IF_ERROR(read_rate(reader, root, "shared_bytes_per_s", &problem->shared_bytes_per_second));
   DELTA_RETURN_IF_ERROR(read_tensors(reader, root));
   DELTA_RETURN_IF_ERROR(read_nodes(reader, root));
-  return delta_problem_check(problem);
+  return delta_status_annotate(delta_problem_check(problem), "%s", reader->name);
 }
 
 delta_status_t delta_problem_from_json(const char *text, size_t size_bytes, const char *name, delta_allocator_t allocator,

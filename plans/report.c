@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "plans/plan_json.h"
 #include "plans/report/page.h"
 
 static void write_text(delta_json_writer_t *writer, const char *key, const char *name) {
@@ -201,16 +202,14 @@ static delta_status_t write_program(delta_json_writer_t *writer, const delta_vie
   delta_json_begin_object(writer, NULL);
   write_text(writer, "program", view->program);
   delta_json_write_int64(writer, "batch", view->batch);
-#define WRITE_NUMBER(member) delta_json_write_int64(writer, #member, (int64_t)schedule->member);
-  WRITE_NUMBER(peak_bytes)
-  WRITE_NUMBER(peak_step)
-  WRITE_NUMBER(arena_bytes)
-  WRITE_NUMBER(host_bytes) WRITE_NUMBER(swapped_bytes) WRITE_NUMBER(swapped_tensors) WRITE_NUMBER(recomputed_nodes)
-#undef WRITE_NUMBER
+#define WRITE_NUMBER(member)  delta_json_write_int64(writer, #member, (int64_t)schedule->member);
 #define WRITE_SECONDS(member) delta_json_write_double(writer, #member, schedule->member);
-      WRITE_SECONDS(step_seconds) WRITE_SECONDS(recompute_seconds) WRITE_SECONDS(stall_seconds)
+  DELTA_SCHEDULE_BYTES(WRITE_NUMBER)
+  DELTA_SCHEDULE_COUNTS(WRITE_NUMBER)
+  DELTA_SCHEDULE_REALS(WRITE_SECONDS)
 #undef WRITE_SECONDS
-          DELTA_RETURN_IF_ERROR(write_problem(writer, view, allocator));
+#undef WRITE_NUMBER
+  DELTA_RETURN_IF_ERROR(write_problem(writer, view, allocator));
   write_buffers(writer, schedule);
   write_steps(writer, view);
   DELTA_RETURN_IF_ERROR(write_decisions(writer, view, allocator));

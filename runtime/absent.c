@@ -107,3 +107,9 @@ delta_status_t delta_absent_free_bytes(const delta_device_t *device, uint64_t *o
   *out_free_bytes = (uint64_t)(memory_bytes - reserve_bytes);
   return DELTA_OK;
 }
+
+delta_status_t delta_device_open_any(const char *device, const delta_device_options_t *options, delta_allocator_t allocator,
+                                     delta_device_t **out_device) {
+  return delta_text_ends_with(device, ".json") ? delta_absent_device_open(device, options, allocator, out_device)
+                                               : delta_device_open(device, options, allocator, out_device);
+}

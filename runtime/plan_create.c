@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -46,6 +47,10 @@ static delta_status_t check_absent(const delta_plan_maker_t *maker) {
   if (options->save_profile)
     return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --device %s nothing is measured", options->save_profile,
                              options->device);
+  uint64_t budget_bytes = 0;
+  delta_status_free(options->budget ? delta_size_parse(options->budget, &budget_bytes) : DELTA_OK);
+  if ((double)budget_bytes > delta_profile_number(maker->device->profile, DELTA_PROFILE_MEMORY_BYTES))
+    delta_log(options->log, DELTA_LOG_WARNING, "--budget %s is more than device '%s' has", options->budget, maker->device->name);
   delta_log(
       options->log, DELTA_LOG_NOTE,
       "device '%s' is not measured here: %zu kernels have costs in '%s', the others are estimated by its roofline; memory for a plan: "
@@ -54,14 +59,34 @@ static delta_status_t check_absent(const delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
+// Says what the times of a plan rest on that was never measured.
+static void note_assumed(const delta_plan_maker_t *maker) {
+  const delta_profile_t *profile = delta_profiler_profile(maker->choice.profiler);
+  const delta_device_t *device = maker->device;
+  const delta_log_sink_t log = maker->options->log;
+  if (!profile) {
+    delta_log(log, DELTA_LOG_NOTE,
+              "nothing is measured: assumed are %.3g multiply-adds a second, %.3g GB/s of memory, copies below the arena at %.3g GB/s and "
+              "back at "
+              "%.3g GB/s",
+              device->roofline.flops_per_second / 2, device->roofline.memory_bytes_per_second / 1e9, device->offload_bytes_per_second / 1e9,
+              device->prefetch_bytes_per_second / 1e9);
+  } else if (!delta_profile_is_measured(profile, DELTA_PROFILE_OFFLOAD) || !delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH)) {
+    delta_log(log, DELTA_LOG_NOTE, "copies below the arena are not measured: assumed are %.3g GB/s, and back %.3g GB/s",
+              delta_profile_number(profile, DELTA_PROFILE_OFFLOAD) / 1e9, delta_profile_number(profile, DELTA_PROFILE_PREFETCH) / 1e9);
+  }
+}
+
 // What the choice of layouts, and later of a schedule, goes by.
 static delta_status_t open_profile(delta_plan_maker_t *maker) {
   const delta_plan_options_t *options = maker->options;
   DELTA_RETURN_IF_ERROR(delta_layout_option_parse(options->layout, &maker->choice.layouts));
   if (maker->device->profile) return check_absent(maker);
   if (options->profile && strcmp(options->profile, "estimate") == 0) {
-    if (!options->save_profile) return DELTA_OK;
-    return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+    if (options->save_profile)
+      return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
+    note_assumed(maker);
+    return DELTA_OK;
   }
   // Only a budget given as a size is known before the plan.
   uint64_t limit_bytes = 0;
@@ -75,7 +100,9 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
                                                      .progress = options->progress,
                                                      .self = options->progress_self};
   DELTA_RETURN_IF_ERROR(delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler));
-  return delta_profiler_measure_copies(maker->choice.profiler);
+  DELTA_RETURN_IF_ERROR(delta_profiler_measure_copies(maker->choice.profiler));
+  note_assumed(maker);
+  return DELTA_OK;
 }
 
 // Hands on what was measured.
@@ -118,10 +145,8 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
   const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
-  const char *device = options->device ? options->device : "cpu";
-  DELTA_RETURN_IF_ERROR(delta_text_ends_with(device, ".json")
-                            ? delta_absent_device_open(device, &device_options, maker->allocator, &maker->device)
-                            : delta_device_open(device, &device_options, maker->allocator, &maker->device));
+  DELTA_RETURN_IF_ERROR(
+      delta_device_open_any(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
   return open_profile(maker);
 }
 
@@ -150,10 +175,6 @@ static delta_status_t build_programs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static uint64_t round_up(uint64_t size_bytes, uint64_t granule_bytes) {
-  return (size_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
-}
-
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
   uint64_t minimum_bytes = 0;
@@ -166,7 +187,7 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
-  *out_minimum_bytes = round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
 
@@ -193,7 +214,7 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
-    home_bytes += round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
+    home_bytes += delta_size_round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
     if (home_bytes > plan->totals.host_budget_bytes) break;
     uint32_t at = maker->movable_count++;
     for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
@@ -240,7 +261,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   give_effort(maker, index, maker->options->time_limit_seconds / maker->part_count); // the programs share the time
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
-    const uint64_t needed_bytes = round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
+    const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
     return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
@@ -268,7 +289,7 @@ static delta_status_t plan_programs(delta_plan_maker_t *maker) {
     if (plan->programs[i].schedule->arena_bytes > arena_bytes) arena_bytes = plan->programs[i].schedule->arena_bytes;
   }
   const delta_schedule_t *first = plan->programs[0].schedule;
-  totals->arena_bytes = round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
+  totals->arena_bytes = delta_size_round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
   totals->peak_bytes = totals->state_bytes + first->peak_bytes;
   totals->step_seconds = first->step_seconds;
   return DELTA_OK;
@@ -427,17 +448,6 @@ static delta_status_t choose_homes(delta_plan_maker_t *maker) {
   return maker->below_count == count ? DELTA_OK : prepare_with_below(maker, count, &minimum_bytes);
 }
 
-// Whether the kernels of nodes are not known: no device can then run the plan.
-static bool is_estimated(const delta_plan_maker_t *maker) {
-  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
-    const delta_selection_t *selection = maker->parts[i].selection;
-    for (uint32_t node = 0; node < selection->node_count; ++node) {
-      if (selection->names[node] == delta_absent_kernel) return true;
-    }
-  }
-  return false;
-}
-
 // ---- For reports
 
 // Plans the first program within a budget, for how long it takes and what it holds.
@@ -462,12 +472,24 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   return DELTA_OK;
 }
 
-// Tries budgets from the least to that of everything kept, coarse ones first, while there is time. They are listed by budget; the plan's own is set again.
+// A plan for less is a plan for more.
+static void offer_to_larger(delta_budget_point_t *points, uint32_t count) {
+  for (uint32_t i = 1; i < count; ++i) {
+    const delta_budget_point_t *smaller = &points[i - 1];
+    if (!smaller->fits || (points[i].fits && points[i].step_seconds <= smaller->step_seconds)) continue;
+    points[i].fits = true;
+    points[i].peak_bytes = smaller->peak_bytes;
+    points[i].step_seconds = smaller->step_seconds;
+  }
+}
+
+// Tries budgets from the least to that of everything kept while there is time, coarse ones first, and late those for which states go below, which take longer. They
+// are listed by budget; the plan's own is set again.
 static delta_status_t try_budgets(delta_plan_maker_t *maker) {
-  static const int eighths[DELTA_BUDGETS_TRIED] = {0, 8, 4, 2, 6, 1, 3, 5, 7};
+  static const int eighths[DELTA_BUDGETS_TRIED] = {8, 4, 6, 2, 7, 5, 3, 1, 0};
   delta_plan_t *plan = maker->plan;
   const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
-  const uint64_t most_bytes = round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
+  const uint64_t most_bytes = delta_size_round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
   const double start_seconds = delta_clock_seconds(), end_seconds = start_seconds + maker->options->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, DELTA_BUDGETS_TRIED, &plan->points));
   delta_status_t status = DELTA_OK;
@@ -480,6 +502,7 @@ static delta_status_t try_budgets(delta_plan_maker_t *maker) {
     for (; at > 0 && plan->points[at - 1].budget_bytes > point.budget_bytes; --at) plan->points[at] = plan->points[at - 1];
     plan->points[at] = point;
   }
+  offer_to_larger(plan->points, plan->point_count);
   plan->totals.budget_bytes = own_bytes;
   maker->trying_seconds = delta_clock_seconds() - start_seconds;
   return status;
@@ -491,6 +514,17 @@ static delta_status_t keep_views(delta_plan_maker_t *maker) {
     DELTA_RETURN_IF_ERROR(delta_plan_keep_view(maker->plan, i, parts->graph, parts->tensor_of_storage, &parts->problem));
   }
   return DELTA_OK;
+}
+
+// Whether the kernels of nodes are not known: no device can then run the plan.
+static bool is_estimated(const delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; maker->device->profile && i < maker->part_count; ++i) {
+    const delta_selection_t *selection = maker->parts[i].selection;
+    for (uint32_t node = 0; node < selection->node_count; ++node) {
+      if (selection->names[node] == delta_absent_kernel) return true;
+    }
+  }
+  return false;
 }
 
 // Names everything the bits of a run depend on.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plans/plan_show.h"
+#include "runtime/absent.h"
 #include "runtime/program.h"
 
 static delta_status_t find_model(const delta_plan_t *plan, const delta_plan_model_place_t *place, delta_text_t *path) {
@@ -60,14 +61,18 @@ cleanup:
 }
 
 delta_status_t delta_plan_open_model(delta_plan_t *plan, const char *plan_path, const char *model_path, const char *external_data,
-                                     delta_log_sink_t log) {
+                                     const char *device_name, delta_log_sink_t log) {
   const delta_plan_model_place_t place = {.plan_path = plan_path, .model_path = model_path, .external_folder = external_data};
   delta_model_t *model = NULL;
   delta_device_t *device = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load_model(plan, &place, log, plan->allocator, &model), cleanup);
   const delta_device_options_t device_options = {.threads = plan->numerics.threads, .log = log};
-  DELTA_GOTO_IF_ERROR(status, delta_device_open(plan->numerics.device, &device_options, plan->allocator, &device), cleanup);
+  DELTA_GOTO_IF_ERROR(status,
+                      delta_status_annotate(delta_device_open_any(device_name ? device_name : plan->numerics.device, &device_options,
+                                                                  plan->allocator, &device),
+                                            "the plan's device (one that is not there is given by --device NAME.json)"),
+                      cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_check_places(plan, device->alignment_bytes), cleanup);
   for (uint32_t i = 0; i < plan->program_count; ++i) DELTA_GOTO_IF_ERROR(status, open_program(plan, i, model, device), cleanup);
 cleanup:

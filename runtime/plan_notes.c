@@ -8,41 +8,57 @@
 #include "onnx/training_select.h"
 
 static void note_training(const delta_build_facts_t *facts, delta_log_sink_t log) {
-  delta_log(log, DELTA_LOG_NOTE, "%u tensors train (%lld parameters)", facts->trainable_tensors, (long long)facts->trainable_parameters);
+  delta_log(log, DELTA_LOG_NOTE, "%u tensor%s (%lld parameter%s)", facts->trainable_tensors,
+            facts->trainable_tensors == 1 ? " trains" : "s train", (long long)facts->trainable_parameters,
+            DELTA_PLURAL(facts->trainable_parameters));
   for (uint32_t i = 0; i < DELTA_FROZEN_REASON_COUNT; ++i) {
     if (facts->frozen_tensors[i] == 0) continue;
-    delta_log(log, DELTA_LOG_NOTE, "%u initializers do not train: %s", facts->frozen_tensors[i],
-              delta_frozen_reason_text((delta_frozen_reason_t)i));
+    delta_log(log, DELTA_LOG_NOTE, "%u initializer%s not train: %s", facts->frozen_tensors[i],
+              facts->frozen_tensors[i] == 1 ? " does" : "s do", delta_frozen_reason_text((delta_frozen_reason_t)i));
   }
 }
 
-// Nodes that read the value's elements, and not its shape alone.
-static uint32_t count_readers(const delta_model_t *model, delta_value_id_t value) {
-  uint32_t readers = 0;
+// The nodes that read a value's elements, and not its shape alone. `last` is one more than the last of them, which may read it more than once.
+typedef struct reader_count {
+  uint32_t count, last;
+} reader_count_t;
+
+static void count_readers(const delta_model_t *model, reader_count_t *readers) {
   for (uint32_t n = 0; n < model->node_count; ++n) {
-    bool reads = false;
-    if (strcmp(model->nodes[n].op_type, "Shape") == 0 || strcmp(model->nodes[n].op_type, "Size") == 0) continue;
-    for (uint32_t k = 0; k < model->nodes[n].input_count; ++k) reads |= model->nodes[n].inputs[k].index == value.index;
-    readers += reads;
+    const delta_model_node_t *node = &model->nodes[n];
+    if (strcmp(node->op_type, "Shape") == 0 || strcmp(node->op_type, "Size") == 0) continue;
+    for (uint32_t k = 0; k < node->input_count; ++k) {
+      if (delta_value_is_none(node->inputs[k])) continue;
+      reader_count_t *reader = &readers[node->inputs[k].index];
+      if (reader->last != n + 1) ++reader->count;
+      reader->last = n + 1;
+    }
   }
-  return readers;
 }
 
 // Exporters merge initializers of equal values: what begins equal then also stays equal, because it is one parameter.
 static void note_tied(const delta_model_t *model, delta_log_sink_t log) {
+  reader_count_t *readers = NULL;
   uint32_t tied = 0;
   const char *example = NULL;
+  delta_status_t status = DELTA_ALLOCATE(model->allocator, model->value_count, &readers);
+  if (status) {
+    delta_status_free(status); // a plan needs no note
+    return;
+  }
+  count_readers(model, readers);
   for (uint32_t i = 0; i < model->initializer_count; ++i) {
     const delta_model_tensor_t *initializer = &model->initializers[i];
     if (initializer->dtype != DELTA_DTYPE_FLOAT32 || initializer->shape.rank == 0) continue;
-    if (count_readers(model, delta_model_find_value(model, initializer->name)) < 2) continue;
+    if (readers[delta_model_find_value(model, initializer->name).index].count < 2) continue;
     if (tied++ == 0) example = initializer->name;
   }
+  delta_release(model->allocator, readers);
   if (tied) {
     delta_log(log, DELTA_LOG_NOTE,
-              "%u float initializers are read by several nodes ('%s'): they are tied, one parameter each. If the network does not share "
+              "%u float initializer%s read by several nodes ('%s'): tied, one parameter each. If the network does not share "
               "them, its exporter merged equal values",
-              tied, example);
+              tied, tied == 1 ? " is" : "s are", example);
   }
 }
 

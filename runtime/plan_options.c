@@ -10,22 +10,6 @@
 #include "onnx/optimizer.h"
 #include "plans/plan_json.h"
 
-static const char *const loss_names[] = {
-#define LOSS_NAME(id, name, label, help) name,
-    DELTA_LOSSES(LOSS_NAME)
-#undef LOSS_NAME
-};
-static const char *const optimizer_names[] = {
-#define OPTIMIZER_NAME(id, name, moments, help) name,
-    DELTA_OPTIMIZERS(OPTIMIZER_NAME)
-#undef OPTIMIZER_NAME
-};
-static const char *const batchnorm_names[] = {
-#define BATCHNORM_NAME(id, name) name,
-    DELTA_BATCHNORM_MODES(BATCHNORM_NAME)
-#undef BATCHNORM_NAME
-};
-
 enum { MOST_MICRO_STEPS = 1000000 };
 
 // What the optimizers' definitions leave to the run: the default learning rates, as in PyTorch 2 (lamb: as in its paper), and which numbers
@@ -66,20 +50,21 @@ void delta_plan_options_init(delta_plan_options_t *options) {
   };
 }
 
-// Index of the `length` characters of `text` among names, from `first` on; `count` when it is none of them.
-static size_t find_name(const char *text, size_t length, const char *const *names, size_t first, size_t count) {
-  for (size_t i = first; i < count; ++i) {
-    if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0) return i;
+// Index of the `length` characters of `text` among the names from `first` on; the table's count when it is none of them.
+static uint32_t find_name(const char *text, size_t length, const delta_name_table_t *table, uint32_t first) {
+  for (uint32_t i = first; i < table->count; ++i) {
+    if (strlen(table->names[i]) == length && memcmp(table->names[i], text, length) == 0) return i;
   }
-  return count;
+  return table->count;
 }
 
-static delta_status_t unknown_name(const char *option, const char *text, const char *const *names, size_t first, size_t count,
+static delta_status_t unknown_name(const char *option, const char *text, const delta_name_table_t *table, uint32_t first,
                                    delta_allocator_t allocator) {
   delta_text_t list;
   delta_text_init(&list, allocator);
   delta_status_t status = DELTA_OK;
-  for (size_t i = first; i < count && !status; ++i) status = delta_text_append(&list, "%s%s", i > first ? ", " : "", names[i]);
+  for (uint32_t i = first; i < table->count && !status; ++i)
+    status = delta_text_append(&list, "%s%s", i > first ? ", " : "", table->names[i]);
   if (!status) status = delta_status_make(INVALID_ARGUMENT, "%s '%s': give one of %s", option, text, list.items);
   delta_text_deinit(&list);
   return status;
@@ -89,8 +74,8 @@ static delta_status_t apply_loss(const char *text, delta_plan_t *plan) {
   delta_build_options_t *build = &plan->build;
   if (!text) return DELTA_OK;
   size_t length = strcspn(text, ":");
-  size_t index = find_name(text, length, loss_names, 1, DELTA_LOSS_COUNT);
-  if (index == DELTA_LOSS_COUNT) return unknown_name("--loss", text, loss_names, 1, DELTA_LOSS_COUNT, plan->allocator);
+  const uint32_t index = find_name(text, length, &delta_loss_names, 1);
+  if (index == delta_loss_names.count) return unknown_name("--loss", text, &delta_loss_names, 1, plan->allocator);
   build->loss = (delta_loss_t)index;
   if (text[length] == ':') {
     const char *output = text + length + 1;
@@ -116,14 +101,14 @@ static delta_status_t apply_number(const char *option, double given, double fall
 static delta_status_t apply_own_number(const delta_optimizer_options_t *optimizer, bool has_it, const char *option, double given,
                                        double most, double *inout_value) {
   if (!has_it && (given > 0 || !isfinite(given)))
-    return delta_status_make(INVALID_ARGUMENT, "%s does not apply to --optimizer %s", option, optimizer_names[optimizer->kind]);
+    return delta_status_make(INVALID_ARGUMENT, "%s does not apply to --optimizer %s", option, delta_optimizer_names.names[optimizer->kind]);
   return has_it ? apply_number(option, given, *inout_value, 0, most, inout_value) : DELTA_OK;
 }
 
 static delta_status_t apply_optimizer(const delta_plan_options_t *options, delta_plan_t *plan) {
   const char *name = options->optimizer ? options->optimizer : "sgd";
-  size_t index = find_name(name, strlen(name), optimizer_names, 1, DELTA_OPTIMIZER_COUNT);
-  if (index == DELTA_OPTIMIZER_COUNT) return unknown_name("--optimizer", name, optimizer_names, 1, DELTA_OPTIMIZER_COUNT, plan->allocator);
+  const uint32_t index = find_name(name, strlen(name), &delta_optimizer_names, 1);
+  if (index == delta_optimizer_names.count) return unknown_name("--optimizer", name, &delta_optimizer_names, 1, plan->allocator);
   const delta_optimizer_use_t *use = &optimizer_uses[index];
   delta_optimizer_options_t *optimizer = &plan->build.optimizer;
   *optimizer = delta_optimizer_defaults((delta_optimizer_t)index);
@@ -167,10 +152,9 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
                              (long long)DELTA_MOST_ROWS);
   }
   import->batch = options->batch;
-  const char *mode = options->batchnorm ? options->batchnorm : batchnorm_names[0];
-  size_t mode_count = sizeof batchnorm_names / sizeof *batchnorm_names;
-  size_t index = find_name(mode, strlen(mode), batchnorm_names, 0, mode_count);
-  if (index == mode_count) return unknown_name("--batchnorm", mode, batchnorm_names, 0, mode_count, plan->allocator);
+  const char *mode = options->batchnorm ? options->batchnorm : delta_batchnorm_names.names[0];
+  const uint32_t index = find_name(mode, strlen(mode), &delta_batchnorm_names, 0);
+  if (index == delta_batchnorm_names.count) return unknown_name("--batchnorm", mode, &delta_batchnorm_names, 0, plan->allocator);
   import->batchnorm = (delta_batchnorm_mode_t)index;
   import->batchnorm_unbiased = options->batchnorm_unbiased != 0;
   delta_dim_binding_t *dims = NULL;
@@ -193,17 +177,11 @@ static delta_status_t apply_import(const delta_plan_options_t *options, delta_pl
   return DELTA_OK;
 }
 
-static const char *const lever_names[] = {
-#define LEVER_NAME(id, name, help) name,
-    DELTA_LEVERS(LEVER_NAME)
-#undef LEVER_NAME
-};
-
 // One item of a list of levers: a name, or "-name", which starts from all when it comes first.
 static delta_status_t apply_lever(const char *item, size_t length, bool is_first, delta_plan_t *plan) {
   const bool removes = length > 0 && item[0] == '-';
-  const size_t index = find_name(item + removes, length - removes, lever_names, 0, DELTA_LEVER_COUNT);
-  if (index == DELTA_LEVER_COUNT) return unknown_name("--levers", item, lever_names, 0, DELTA_LEVER_COUNT, plan->allocator);
+  const uint32_t index = find_name(item + removes, length - removes, &delta_lever_names, 0);
+  if (index == delta_lever_names.count) return unknown_name("--levers", item, &delta_lever_names, 0, plan->allocator);
   if (is_first) plan->levers = removes ? DELTA_LEVERS_ALL : 0;
   const uint32_t bit = 1u << index;
   plan->levers = removes ? plan->levers & ~bit : plan->levers | bit;

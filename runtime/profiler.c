@@ -35,7 +35,13 @@ typedef struct profiling {
   const void **input_addresses;       // Owned; room for the longest list
   void **output_addresses;            // Owned.
   uint32_t done, total;
+  double start_seconds;
 } profiling_t;
+
+// What measuring has taken, in all calls.
+static double spent_seconds(const profiling_t *profiling) {
+  return profiling->profiler->seconds + delta_clock_seconds() - profiling->start_seconds;
+}
 
 static size_t aligned(const profiling_t *profiling, size_t size_bytes) {
   const size_t alignment_bytes = profiling->device->alignment_bytes;
@@ -185,26 +191,34 @@ static void report(profiling_t *profiling) {
   if (options->progress) options->progress(options->self, profiling->done, profiling->total);
 }
 
+// What has not run by then is left to the roofline; a kernel that has begun is waited for.
+static double limit_seconds(const profiling_t *profiling) {
+  const double asked_seconds = profiling->profiler->options.most_seconds;
+  return asked_seconds > 0 ? asked_seconds : DELTA_PROFILER_MOST_SECONDS;
+}
+
 // The first run warms up; where that took long it counts.
 static delta_status_t warm_up(profiling_t *profiling) {
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
-    double seconds;
-    DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    double seconds = 0;
+    if (spent_seconds(profiling) < limit_seconds(profiling)) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
     if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
     report(profiling);
   }
   return DELTA_OK;
 }
 
-static delta_status_t take_turns(profiling_t *profiling, double start_seconds) {
+// Every node that has run gets a sample; when time is up its first run is one.
+static delta_status_t take_turns(profiling_t *profiling) {
   for (uint32_t turn = 0; turn < MOST_SAMPLES; ++turn) {
     for (size_t i = 0; i < profiling->nodes.count; ++i) {
       profiled_node_t *item = &profiling->nodes.items[i];
-      const double spent_seconds = profiling->profiler->seconds + delta_clock_seconds() - start_seconds;
-      const bool has_enough =
-          item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent_seconds > patience_seconds;
-      if (item->sample_count == 0 || !has_enough) {
+      const double spent = spent_seconds(profiling);
+      const bool has_enough = item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent > patience_seconds;
+      if (item->spent_seconds > 0 && item->sample_count == 0 && spent > limit_seconds(profiling)) {
+        item->samples[item->sample_count++] = item->spent_seconds;
+      } else if (item->spent_seconds > 0 && (item->sample_count == 0 || !has_enough)) {
         DELTA_RETURN_IF_ERROR(run_once(profiling, item, &item->samples[item->sample_count]));
         ++item->sample_count;
       }
@@ -225,14 +239,23 @@ double delta_profiler_median(double *samples, uint32_t count) {
 }
 
 static delta_status_t keep_medians(profiling_t *profiling) {
+  size_t left_out = 0;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
+    if (item->sample_count == 0) {
+      ++left_out;
+      continue;
+    }
     const delta_profile_entry_t entry = {.key = item->key,
                                          .kernel = item->kernel_name,
                                          .seconds = delta_profiler_median(item->samples, item->sample_count),
                                          .workspace_bytes = item->workspace_bytes};
     DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profiling->profiler->profile, &entry));
   }
+  if (left_out > 0)
+    delta_log(profiling->profiler->options.log, DELTA_LOG_NOTE,
+              "%zu of %zu kernels were not measured within %g seconds: rough speeds are assumed for them, until another run measures them",
+              left_out, profiling->nodes.count, limit_seconds(profiling));
   return DELTA_OK;
 }
 
@@ -249,20 +272,19 @@ static void deinit_profiling(profiling_t *profiling) {
 
 delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count) {
   if (profiler->options.only_read) return DELTA_OK;
-  profiling_t profiling = {.profiler = profiler, .device = profiler->options.device};
-  const double start_seconds = delta_clock_seconds();
+  profiling_t profiling = {.profiler = profiler, .device = profiler->options.device, .start_seconds = delta_clock_seconds()};
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, collect_all(&profiling, graphs, graph_count), cleanup);
   if (profiling.nodes.count == 0) goto cleanup;
   profiling.total = (uint32_t)profiling.nodes.count * (1 + MOST_SAMPLES);
   DELTA_GOTO_IF_ERROR(status, make_room(&profiling), cleanup);
   DELTA_GOTO_IF_ERROR(status, warm_up(&profiling), cleanup);
-  DELTA_GOTO_IF_ERROR(status, take_turns(&profiling, start_seconds), cleanup);
+  DELTA_GOTO_IF_ERROR(status, take_turns(&profiling), cleanup);
   profiler->is_changed = true;
   status = keep_medians(&profiling);
 cleanup:
   deinit_profiling(&profiling);
-  profiler->seconds += delta_clock_seconds() - start_seconds;
+  profiler->seconds += delta_clock_seconds() - profiling.start_seconds;
   return delta_status_annotate(status, "measuring kernels");
 }
 

@@ -7,6 +7,9 @@
 
 #include "runtime/profile.h"
 
+// What one profiler spends on kernels, about: one that has begun is waited for.
+enum { DELTA_PROFILER_MOST_SECONDS = 120 };
+
 typedef struct delta_profiler delta_profiler_t;
 
 typedef struct delta_profiler_options {
@@ -14,6 +17,7 @@ typedef struct delta_profiler_options {
   const char *path;       // the profile's file, not written to; NULL: the cache, which is read, completed, and written
   bool only_read;         // costs that `path` or the cache lacks are estimated and not measured
   uint64_t limit_bytes;   // a node that needs more is not measured: DOES_NOT_FIT; 0: what the device has free
+  double most_seconds;    // for kernels, about; 0: DELTA_PROFILER_MOST_SECONDS
   delta_log_sink_t log;
   // Told how many of how many measurements are done; NULL for none.
   void (*progress)(void *self, uint32_t done, uint32_t total);
@@ -25,7 +29,8 @@ DELTA_MUST_USE delta_status_t delta_profiler_create(const delta_profiler_options
                                                     delta_profiler_t **out_profiler);
 void delta_profiler_destroy(delta_profiler_t *profiler); // NULL is fine.
 
-// Measures the nodes of these graphs that have no cost yet, all in turn: what is compared is best measured together.
+// Measures the nodes of these graphs that have no cost yet, all in turn: what is compared is best measured together. What the limit leaves out has no cost then,
+// with a note.
 DELTA_MUST_USE delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count);
 // Measures how fast memory and the tier below it copy, unless that is known. A disk that cannot be written to is a note.
 DELTA_MUST_USE delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler);

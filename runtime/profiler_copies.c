@@ -1,5 +1,5 @@
 // Measuring how fast memory is copied, and how fast the tier below the arena takes and gives bytes: alone, and beside a thread that keeps memory busy, as
-// compute does.
+// compute does, and both ways at once.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,8 +15,10 @@ enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, ALIGNMENT_BYTES = 4096 };
 typedef struct copy_bench {
   char *memory; // Owned; 2 * BLOCKS blocks, aligned within the allocation
   void *allocation;
-  delta_tier_t *tier; // Owned.
+  delta_tier_t *tier, *second; // Owned.
   atomic_bool stops;
+  atomic_size_t read_blocks;
+  delta_status_t read_status; // of the thread that reads
 } copy_bench_t;
 
 static void *keep_busy(void *self) {
@@ -51,6 +53,42 @@ static delta_status_t time_transfers(copy_bench_t *bench, double *out_offload, d
   return DELTA_OK;
 }
 
+// The other direction, over and over, to the upper half of the blocks.
+static void *keep_reading(void *self) {
+  copy_bench_t *bench = self;
+  for (size_t block = BLOCKS / 2; !atomic_load(&bench->stops); block = block + 1 < BLOCKS ? block + 1 : BLOCKS / 2) {
+    const size_t offset = block * BLOCK_BYTES;
+    delta_status_t status = delta_tier_read(bench->tier, offset, bench->memory + offset, BLOCK_BYTES);
+    if (status) {
+      bench->read_status = status;
+      return NULL;
+    }
+    atomic_fetch_add(&bench->read_blocks, 1);
+  }
+  return NULL;
+}
+
+// Bytes a second of both directions together. A tier is for one thread: what is written goes to a second one.
+static delta_status_t time_both(copy_bench_t *bench, double *out_speed) {
+  enum { PASSES = 3 };
+  pthread_t thread;
+  delta_status_t status = DELTA_OK;
+  atomic_store(&bench->stops, false);
+  if (pthread_create(&thread, NULL, keep_reading, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to copy back");
+  const double start_seconds = delta_clock_seconds();
+  size_t written_blocks = 0;
+  for (; !status && written_blocks < (size_t)PASSES * BLOCKS / 2; ++written_blocks) {
+    const size_t offset = written_blocks % (BLOCKS / 2) * BLOCK_BYTES;
+    status = delta_tier_write(bench->second, offset, bench->memory + offset, BLOCK_BYTES);
+  }
+  const double seconds = delta_clock_seconds() - start_seconds;
+  const size_t blocks = written_blocks + atomic_load(&bench->read_blocks);
+  atomic_store(&bench->stops, true);
+  pthread_join(thread, NULL);
+  *out_speed = (double)blocks * BLOCK_BYTES / seconds;
+  return delta_status_join(status, bench->read_status);
+}
+
 static double time_copy(const copy_bench_t *bench) {
   enum { PASSES = 5 };
   const size_t half_bytes = (size_t)BLOCKS * BLOCK_BYTES;
@@ -75,11 +113,17 @@ static delta_status_t measure_transfers(copy_bench_t *bench, delta_profile_id_t 
 
 static delta_status_t time_beside(copy_bench_t *bench, delta_profile_t *profile) {
   pthread_t thread;
+  atomic_store(&bench->stops, false);
   if (pthread_create(&thread, NULL, keep_busy, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to keep memory busy");
   const delta_status_t status = measure_transfers(bench, DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_PREFETCH_BESIDE, profile);
   atomic_store(&bench->stops, true);
   pthread_join(thread, NULL);
   return status;
+}
+
+static delta_status_t make_tier(delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
+  DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, out_tier));
+  return delta_tier_reserve(*out_tier, (uint64_t)BLOCKS * BLOCK_BYTES);
 }
 
 static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, delta_allocator_t allocator, delta_log_sink_t log) {
@@ -88,9 +132,12 @@ static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, del
   bench->memory = (char *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
   memset(bench->memory, 1, size_bytes);
   delta_profile_set_number(profile, DELTA_PROFILE_COPY, time_copy(bench), delta_profile_measured);
-  DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, &bench->tier));
-  DELTA_RETURN_IF_ERROR(delta_tier_reserve(bench->tier, (uint64_t)BLOCKS * BLOCK_BYTES));
+  DELTA_RETURN_IF_ERROR(make_tier(log, allocator, &bench->tier));
   DELTA_RETURN_IF_ERROR(measure_transfers(bench, DELTA_PROFILE_OFFLOAD, DELTA_PROFILE_PREFETCH, profile));
+  double both_speed;
+  DELTA_RETURN_IF_ERROR(make_tier(log, allocator, &bench->second));
+  DELTA_RETURN_IF_ERROR(time_both(bench, &both_speed));
+  delta_profile_set_number(profile, DELTA_PROFILE_SHARED, both_speed, delta_profile_measured);
   return time_beside(bench, profile);
 }
 
@@ -100,6 +147,7 @@ delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   copy_bench_t bench = {0};
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = measure(&bench, profile, profiler->allocator, profiler->options.log);
+  delta_tier_destroy(bench.second);
   delta_tier_destroy(bench.tier);
   delta_release(profiler->allocator, bench.allocation);
   profiler->seconds += delta_clock_seconds() - start_seconds;

@@ -37,17 +37,21 @@ double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node) {
   }
 }
 
+// Of its first input such a node reads what it gives.
+static bool reads_part(delta_core_op_t op) {
+  return op == DELTA_CORE_SLICE || op == DELTA_CORE_GATHER || op == DELTA_CORE_GATHER_ELEMENTS || op == DELTA_CORE_GATHER_ND;
+}
+
+static double tensor_bytes(const delta_tensor_t *tensor) { return tensor ? (double)delta_tensor_bytes(tensor) : 0; }
+
 double delta_node_bytes(const delta_graph_t *graph, const delta_node_t *node) {
-  double bytes = 0;
+  double read_bytes = 0, written_bytes = 0;
+  for (uint32_t i = 0; i < node->output_count; ++i) written_bytes += tensor_bytes(delta_node_output(graph, node, i));
   for (uint32_t i = 0; i < node->input_count; ++i) {
-    const delta_tensor_t *tensor = delta_node_input(graph, node, i);
-    if (tensor) bytes += (double)delta_tensor_bytes(tensor);
+    const double bytes = tensor_bytes(delta_node_input(graph, node, i));
+    read_bytes += i == 0 && reads_part(node->op) && bytes > written_bytes ? written_bytes : bytes;
   }
-  for (uint32_t i = 0; i < node->output_count; ++i) {
-    const delta_tensor_t *tensor = delta_node_output(graph, node, i);
-    if (tensor) bytes += (double)delta_tensor_bytes(tensor);
-  }
-  return bytes;
+  return read_bytes + written_bytes;
 }
 
 static bool is_conv(delta_core_op_t op) { return op == DELTA_CORE_CONV || op == DELTA_CORE_CONV_DATA || op == DELTA_CORE_CONV_WEIGHT; }

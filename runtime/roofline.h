@@ -24,7 +24,7 @@ typedef struct delta_roofline {
 // max(flops / (flops_per_second * efficiency), bytes / (memory_bytes_per_second * memory_efficiency)) + launch_seconds; finite and above 0. Not for views.
 double delta_roofline_seconds(const delta_roofline_t *roofline, const delta_graph_t *graph, const delta_node_t *node);
 
-// Multiply-adds of a node that is bound by arithmetic, times two (0 for others), and the bytes of all its tensors.
+// Multiply-adds of a node that is bound by arithmetic, times two (0 for others), and the bytes that it reads and writes.
 double delta_node_flops(const delta_graph_t *graph, const delta_node_t *node);
 double delta_node_bytes(const delta_graph_t *graph, const delta_node_t *node);
 

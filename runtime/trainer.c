@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/rate.h"
@@ -90,14 +91,14 @@ static delta_status_t count_steps(delta_trainer_t *trainer) {
   int64_t samples = delta_dataset_samples(trainer->data), rest = samples % trainer->batch;
   bool drops_last = options->drop_last || delta_session_has_fixed_batch(trainer->session);
   if (samples < trainer->batch && drops_last) {
-    return delta_status_make(INVALID_ARGUMENT, "the data has %lld samples, less than one batch of %lld: plan with a smaller --batch",
-                             (long long)samples, (long long)trainer->batch);
+    return delta_status_make(INVALID_ARGUMENT, "the data has %lld sample%s, less than one batch of %lld: plan with a smaller --batch",
+                             (long long)samples, DELTA_PLURAL(samples), (long long)trainer->batch);
   }
   trainer->batches_per_epoch = drops_last ? samples / trainer->batch : divide_up(samples, trainer->batch);
   if (rest && drops_last) {
     const char *reason = options->drop_last ? "--drop-last" : "the model fixes its batch";
-    delta_log(options->log, DELTA_LOG_NOTE, "%lld samples of each epoch are left out (%s): they do not fill a batch of %lld",
-              (long long)rest, reason, (long long)trainer->batch);
+    delta_log(options->log, DELTA_LOG_NOTE, "%lld sample%s of each epoch left out (%s): too few for a batch of %lld", (long long)rest,
+              DELTA_PLURAL(rest), reason, (long long)trainer->batch);
   }
   trainer->steps_per_epoch = divide_up(trainer->batches_per_epoch, trainer->accumulate);
   trainer->total_steps = options->steps;
@@ -136,8 +137,8 @@ static delta_status_t evaluate(delta_trainer_t *trainer, int64_t step, int64_t e
     delta_batch_source_t source = {
         .dataset = trainer->evaluation, .samples = trainer->samples, .count = rows_at(trainer, trainer->evaluation, first)};
     if (source.count < trainer->batch && delta_session_has_fixed_batch(trainer->session)) {
-      delta_log(options->log, DELTA_LOG_NOTE, "%lld samples are left out of the evaluation: the model fixes its batch at %lld",
-                (long long)source.count, (long long)trainer->batch);
+      delta_log(options->log, DELTA_LOG_NOTE, "%lld sample%s left out of the evaluation: the model fixes its batch at %lld",
+                (long long)source.count, DELTA_PLURAL(source.count), (long long)trainer->batch);
       break;
     }
     if (must_stop(trainer)) {
@@ -227,10 +228,13 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
 
 static int64_t rows_per_update(const delta_trainer_t *trainer) { return trainer->batch * trainer->accumulate; }
 
+// A constant rate is the same however long the training is.
 static void describe_schedule(const delta_trainer_t *trainer, char out_text[DELTA_SCHEDULE_TEXT_BYTES]) {
   const delta_rate_t *rate = &trainer->rate;
-  snprintf(out_text, DELTA_SCHEDULE_TEXT_BYTES, "%s from %.9g over %lld steps, %lld of them warm-up",
-           delta_rate_schedule_name(rate->schedule), rate->base, (long long)trainer->total_steps, (long long)rate->warmup_steps);
+  const int length = snprintf(out_text, DELTA_SCHEDULE_TEXT_BYTES, "%s from %.9g, %lld steps of warm-up",
+                              delta_rate_schedule_name(rate->schedule), rate->base, (long long)rate->warmup_steps);
+  if (rate->schedule == DELTA_RATE_CONSTANT || length >= DELTA_SCHEDULE_TEXT_BYTES) return;
+  snprintf(out_text + length, DELTA_SCHEDULE_TEXT_BYTES - (size_t)length, " in %lld", (long long)trainer->total_steps);
 }
 
 // The position at the beginning, or the one to resume from, if it fits the data.

@@ -93,3 +93,26 @@ Test(absent, costs_follow_the_roofline) {
   }
   delta_device_close(device);
 }
+
+// A slice of a large tensor reads the part that it takes.
+Test(absent, slices_read_a_part) {
+  enum { ROWS = 1024, COLUMNS = 4096, TAKEN = 16 };
+  delta_device_t *device = NULL;
+  delta_graph_t *graph = NULL;
+  delta_emit_t emit;
+  delta_tensor_id_t x;
+  const delta_shape_t shape = {.rank = 2, .dims = {ROWS, COLUMNS}};
+  const delta_slice_attrs_t attrs = {.starts = {0, 7}, .steps = {1, 1}, .shape = {.rank = 2, .dims = {ROWS, TAKEN}}, .data_shape = shape};
+  delta_test_must(delta_graph_create(delta_allocator_system(), &graph));
+  delta_emit_init(&emit, graph);
+  emit.name = "slice";
+  delta_test_must(delta_graph_add_input(graph, "x", DELTA_DTYPE_FLOAT32, &shape, &x));
+  const delta_tensor_id_t y = DELTA_EMIT(&emit, SLICE, attrs, x);
+  delta_test_must(delta_emit_finish(&emit));
+  delta_test_must(delta_graph_add_output(graph, "y", y));
+  open_shipped("v100", &device);
+  const double seconds = delta_node_seconds(device, graph, (delta_node_id_t){0}, NULL);
+  cr_expect_float_eq(seconds, 2.0 * 4 * ROWS * TAKEN / (900e9 * 0.80) + 5e-6, 1e-15, "%g", seconds);
+  delta_graph_free(graph);
+  delta_device_close(device);
+}

@@ -10,141 +10,26 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "tests/support/data_files.h"
-#include "tests/support/model_write.h"
-#include "tests/support/process.h"
 #include "tests/support/training.h"
 #include "tests/support/words.h"
-
-enum { SAMPLES = 22 };
-
-static const char two_layers[] =
-    "input x float32 [N,4]\n"
-    "init w1 float32 [4,6] -0.66 0.63 0.47 -0.44 -0.01 -0.09 0.27 0.52 -0.73 -0.85 0.60 -0.12 0.47 -0.90 -0.10 0.40 -0.49 0.80 0.72 -0.84 "
-    "-0.85 0.07 0.79 -0.21\n"
-    "init b1 float32 [6] 0\n"
-    "init w2 float32 [6,3] -0.51 -0.14 -0.85 -0.50 -0.11 -0.01 -0.48 -0.48 -0.51 -0.07 -0.38 -0.86 0.61 0.10 0.26 -0.57 0.89 0.65\n"
-    "init b2 float32 [3] 0\n"
-    "node MatMul x w1 -> a\n"
-    "node Add a b1 -> b\n"
-    "node Tanh b -> c\n"
-    "node MatMul c w2 -> d\n"
-    "node Add d b2 -> logits\n"
-    "output logits\n";
-static const char fixed_model[] = "input x float32 [4,4]\ninit w float32 [4,3] 0.5\nnode MatMul x w -> logits\noutput logits\n";
-static const char two_outputs[] =
-    "input x float32 [N,K]\ninit w float32 [4,3] 0.5\nnode MatMul x w -> a\nnode Relu a -> b\noutput a\noutput b\n";
-
-// A folder with models and data, in which commands run.
-typedef struct workplace {
-  delta_test_folder_t folder;
-} workplace_t;
-
-static void write_npy(const workplace_t *w, const char *name, const char *descr, const char *shape, const void *data, size_t size_bytes) {
-  delta_test_bytes_t bytes = {0};
-  delta_test_npy(&bytes, descr, shape, data, size_bytes);
-  delta_test_folder_write(&w->folder, name, bytes.data, bytes.count);
-  delta_test_bytes_free(&bytes);
-}
-
-static void write_text_model(const workplace_t *w, const char *name, const char *text) {
-  char path[DELTA_TEST_PATH_BYTES];
-  delta_test_write_model(text, delta_test_folder_path(&w->folder, name, path));
-}
-
-// Classes that a linear function of x tells apart, so that training has something to learn.
-static void open_workplace(workplace_t *w) {
-  static float x[SAMPLES][4];
-  static int64_t labels[SAMPLES], wrong[SAMPLES];
-  delta_test_folder_make(&w->folder);
-  for (int i = 0; i < SAMPLES; ++i) {
-    for (int k = 0; k < 4; ++k) x[i][k] = (float)sin(1 + 4 * i + k);
-    labels[i] = x[i][0] > 0.3F ? 0 : x[i][1] > 0 ? 1 : 2;
-    wrong[i] = i;
-  }
-  write_npy(w, "x.npy", "<f4", "(22, 4)", x, sizeof x);
-  write_npy(w, "y.npy", "<i8", "(22,)", labels, sizeof labels);
-  write_npy(w, "range.npy", "<i8", "(22,)", wrong, sizeof wrong);
-  write_npy(w, "float.npy", "<f4", "(22,)", x, SAMPLES * sizeof(float));
-  write_npy(w, "rank.npy", "<f4", "(22, 2, 2)", x, sizeof x);
-  write_npy(w, "onehot.npy", "<i8", "(22, 1)", labels, sizeof labels);
-  write_npy(w, "target.npy", "<f4", "(22, 3)", x, SAMPLES * 3 * sizeof(float));
-  write_npy(w, "short.npy", "<i8", "(21,)", labels, (SAMPLES - 1) * sizeof *labels);
-  write_text_model(w, "model.onnx", two_layers);
-  write_text_model(w, "bn.onnx", delta_test_batchnorm);
-  write_text_model(w, "fixed.onnx", fixed_model);
-  write_text_model(w, "two.onnx", two_outputs);
-  write_text_model(w, "other.onnx", "input x float32 [N,4]\ninit w float32 [4,3] 0.25\nnode MatMul x w -> logits\noutput logits\n");
-}
-
-// Runs a line of shell in the folder; the programs under test are found by name.
-static const delta_process_result_t *run_line(const workplace_t *w, const char *line) {
-  static delta_process_result_t result;
-  static char script[8192];
-  snprintf(script, sizeof script, "PATH='%s':$PATH; cd '%s'; export XDG_CACHE_HOME=\"$PWD/cache\"; %s", DELTA_BINARY_FOLDER, w->folder.path,
-           line);
-  const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
-  delta_process_run(&(delta_process_t){.arguments = arguments, .limit_seconds = 60}, &result);
-  cr_assert(result.started && !result.timed_out, "%s: %s", line, result.error);
-  return &result;
-}
-
-static void expect_run(const workplace_t *w, const char *line) {
-  const delta_process_result_t *result = run_line(w, line);
-  cr_assert_eq(result->exit_status, 0, "%s: exit %d: %s", line, result->exit_status, result->error);
-}
-
-static bool is_one_line(const char *text) {
-  const char *end = strchr(text, '\n');
-  return end && end != text && end[1] == '\0';
-}
-
-typedef struct line_case {
-  const char *line;
-  const char *words; // that the one line on stderr has
-} line_case_t;
-
-static void expect_failures(const workplace_t *w, int exit_status, const line_case_t *cases, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const delta_process_result_t *result = run_line(w, cases[i].line);
-    cr_expect_eq(result->exit_status, exit_status, "%s: exit %d: %s", cases[i].line, result->exit_status, result->error);
-    cr_expect(is_one_line(result->error), "%s: not one line: %s", cases[i].line, result->error);
-    cr_expect(delta_words_all(result->error, cases[i].words), "%s: not all of '%s' in: %s", cases[i].line, cases[i].words, result->error);
-  }
-}
-#define EXPECT_FAILURES(w, exit_status, cases) expect_failures(w, exit_status, cases, sizeof cases / sizeof *cases)
+#include "tests/support/workplace.h"
 
 #define PLAN_MEASURED "deltaplan model.onnx --batch 4 --loss cross_entropy -o "
-
-// The text of a file in the folder; the caller frees. NULL when there is none.
-static char *read_file(const workplace_t *w, const char *name) {
-  char path[DELTA_TEST_PATH_BYTES], *text = NULL;
-  size_t size_bytes;
-  delta_status_t status =
-      delta_file_read_all(delta_test_folder_path(&w->folder, name, path), 1 << 24, delta_allocator_system(), &text, &size_bytes);
-  delta_status_free(status);
-  return text;
-}
-
-static bool file_exists(const workplace_t *w, const char *name) {
-  char path[DELTA_TEST_PATH_BYTES];
-  return access(delta_test_folder_path(&w->folder, name, path), F_OK) == 0;
-}
 
 // --- usage
 
 // What is measured once is kept: by the cache, and by a file that makes the same plan elsewhere.
 Test(cli, profiles, .timeout = 120) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
-  expect_run(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
-  expect_run(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, PLAN_MEASURED "first.plan --save-profile profile.json && test -n \"$(ls cache/delta)\"");
+  delta_workplace_expect(&w, PLAN_MEASURED "again.plan --profile profile.json --json | grep -q '\"profiling_seconds\": 0,'");
+  delta_workplace_expect(&w, PLAN_MEASURED "other.plan --save-profile again.json && cmp profile.json again.json");
   // A profile is a device to plan for, also where there is none; where all was measured the plan is one for the machine itself.
-  expect_run(&w, PLAN_MEASURED "here.plan --budget 64MiB && " PLAN_MEASURED
-                               "absent.plan --budget 64MiB --device profile.json && "
-                               "sed -i /ing_seconds/d here.plan absent.plan && cmp here.plan absent.plan");
-  const line_case_t cases[] = {
+  delta_workplace_expect(&w, PLAN_MEASURED "here.plan --budget 64MiB && " PLAN_MEASURED
+                                           "absent.plan --budget 64MiB --device profile.json && "
+                                           "sed -i /ing_seconds/d here.plan absent.plan && cmp here.plan absent.plan");
+  const delta_line_case_t cases[] = {
       {PLAN_MEASURED "p --profile absent.json", "absent.json"},
       {PLAN_MEASURED "p --device absent.json", "absent.json"},
       {PLAN_MEASURED "p --device profile.json --profile profile.json", "--profile|--device"},
@@ -160,12 +45,101 @@ Test(cli, profiles, .timeout = 120) {
       {PLAN_MEASURED "p --profile estimate --save-profile t.json", "--save-profile|estimate"},
       {PLAN_MEASURED "p --layout sideways", "--layout|sideways|blocked_8"},
   };
-  EXPECT_FAILURES(&w, 1, cases);
-  delta_test_folder_remove(&w.folder);
+  DELTA_EXPECT_FAILURES(&w, 1, cases);
+  delta_workplace_close(&w);
+}
+
+#define DEVICE      " --device " DELTA_SOURCE_FOLDER "/profiles/cpu2.json "
+#define FIT_PLAN(n) "deltaplan model.onnx --loss cross_entropy" DEVICE "--budget 1MiB --batch " n " > plan.txt 2>&1"
+
+// The largest batch of the table can be planned, and the next cannot.
+Test(cli, fit, .timeout = 240) {
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w,
+                         "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 4MiB,1MiB" DEVICE " > fit.json");
+  delta_workplace_expect(&w, "test $(grep -c '\"largest_batch\"' fit.json) = 2");
+  delta_workplace_expect(&w, "n=$(sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p' fit.json | head -n 1) && test $n -gt 1 && " FIT_PLAN(
+                                 "$n") " && ! " FIT_PLAN("$((n + 1))") " && grep -q -- --budget plan.txt");
+  delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --budget 1MiB" DEVICE " | grep -q '1.00 MiB'");
+  // Without budgets: parts of what the device has. No plan and no profile is left behind.
+  delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0" DEVICE " | grep -q '22.0 GiB'");
+  delta_workplace_expect(&w, "test ! -e cache/delta");
+  delta_workplace_close(&w);
+}
+
+#define PROBLEM(tensors, nodes) \
+  "printf '{\"budget_bytes\": 9, \"tensors\": [" tensors "], \"nodes\": [" nodes "]}' > p.json; deltaplan p.json"
+#define TENSOR(name, bytes)   "{\"name\": \"" name "\", \"bytes\": " bytes "}"
+#define NODE(inputs, outputs) "{\"name\": \"f\", \"compute_s\": 1, \"inputs\": [" inputs "], \"outputs\": [" outputs "]}"
+#define PROFILE(from, to)     "sed 's/" from "/" to "/' " DELTA_SOURCE_FOLDER "/profiles/v100.json > t.json; " PLAN_MEASURED "p --device t.json"
+#define RUN_EDITED(from, to)  "sed 's/" from "/" to "/' here.plan > edited.plan; deltarun edited.plan --data synthetic --steps 1"
+
+// What users get wrong: one line each, that says which.
+Test(cli, bad_input, .timeout = 240) {
+  static const delta_line_case_t values[] = {
+      {"deltaplan model.onnx --budget nan", "--budget|nan"},
+      {"deltaplan model.onnx --budget 1e300", "--budget|1e300"},
+      {"deltaplan model.onnx --budget 99999999TiB", "--budget|99999999TiB"},
+      {"deltaplan model.onnx --time-limit -1", "--time-limit|-1"},
+      {"deltaplan model.onnx --time-limit nan", "--time-limit|nan"},
+  };
+  static const delta_line_case_t files[] = {
+      {PROFILE("15700000000000.0", "-1"), "t.json|flops_per_second|-1|1e+06"},
+      {PROFILE("15700000000000.0", "1e300"), "t.json|flops_per_second|1e+300|1e+18"},
+      {PROFILE("15700000000000.0", "\"NaN\""), "t.json|flops_per_second|a number"},
+      {PROFILE("\"memory_bytes\"", "\"memory\""), "t.json|memory_bytes|missing"},
+      {"head -c 600 " DELTA_SOURCE_FOLDER "/profiles/v100.json > t.json; " PLAN_MEASURED "p --device t.json", "t.json|JSON"},
+      {PROBLEM(TENSOR("x", "-1"), ""), "p.json|bytes"},
+      {PROBLEM(TENSOR("x", "1"), NODE("\"w\"", "\"x\"")), "p.json|'w'"},
+      {PROBLEM(TENSOR("x", "1") ", " TENSOR("y", "1"), NODE("\"y\"", "\"x\"") ", " NODE("\"x\"", "\"y\"")), "p.json|'y'"},
+      {"deltarun here.plan --model other.onnx --data synthetic --steps 1", "other.onnx|SHA-256|deltaplan"},
+      {RUN_EDITED("\"libraries\": \"[^\"]*", "\"libraries\": \"onednn 0.0"), "onednn 0.0|this machine|deltaplan"},
+      {RUN_EDITED("\"instruction_set\": \"[^\"]*", "\"instruction_set\": \"abacus"), "instruction set abacus|this machine|deltaplan"},
+      {RUN_EDITED("\"device\": \"cpu", "\"device\": \"v100"), "'v100'|does not have|deltaplan"},
+      {RUN_EDITED("\"device\": \"cpu", "\"device\": \"t.json"), "'t.json'|does not have|deltaplan"},
+  };
+  static const delta_line_case_t too_small[] = {
+      {PLAN_MEASURED "p --profile estimate --budget 0 > notes.txt", "budget 0 B|--budget"},
+      {PLAN_MEASURED "p --profile estimate --budget 1 --policy delta > notes.txt", "budget 1 B|--budget"},
+  };
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(
+      &w, PLAN_MEASURED "here.plan --profile estimate && cp model.onnx other.onnx && printf '\\240\\006\\001' >> other.onnx");
+  DELTA_EXPECT_FAILURES(&w, 2, values);
+  DELTA_EXPECT_FAILURES(&w, 1, files);
+  DELTA_EXPECT_FAILURES(&w, 3, too_small);
+  // No time is enough for a first plan, which runs.
+  delta_workplace_expect(&w, PLAN_MEASURED
+                         "quick.plan --profile estimate --policy delta --time-limit 0 --budget minimum && "
+                         "deltarun quick.plan --data synthetic --steps 1");
+  delta_workplace_close(&w);
+}
+
+Test(cli, wrong_usage_of_fit, .timeout = 120) {
+  static const delta_line_case_t cases[] = {
+      {"deltaplan --fit", "no model given"},
+      {"deltaplan --fit model.onnx -o p.plan", "-o|--fit"},
+      {"deltaplan --fit model.onnx --save-profile p.json", "--save-profile|--fit"},
+      {"deltaplan --fit model.onnx --dump-problem p.json", "--dump-problem|--fit"},
+      {"deltaplan --fit model.onnx --report p.html", "--report|--fit"},
+      {"deltaplan --fit model.onnx --budget 1GiB,", "--budget|1GiB,"},
+      {"deltaplan --fit model.onnx --budget 1GiB,,2GiB", "--budget|1GiB,,2GiB"},
+      {"deltaplan --fit model.onnx --budget 1GiB,much", "--budget|much"},
+      {"deltaplan --fit model.onnx --budget 1GiB,0", "--budget|0"},
+      {"deltaplan --fit model.onnx --budget 50%", "--budget|50%|sizes"},
+      {"deltaplan --fit model.onnx --budget minimum", "--budget|minimum|sizes"},
+      {"deltaplan model.onnx --budget 1GiB,2GiB", "--budget|--fit"},
+  };
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  DELTA_EXPECT_FAILURES(&w, 2, cases);
+  delta_workplace_close(&w);
 }
 
 Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltaplan", "deltaplan|model|--help"},
       {"deltaplan model.onnx other.onnx", "other.onnx"},
       {"deltaplan model.onnx --los mse", "--los|--loss"},
@@ -221,14 +195,14 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --freeze ''", "--freeze"},
       {"deltaplan model.onnx --json=yes", "--json"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  EXPECT_FAILURES(&w, 2, cases);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  DELTA_EXPECT_FAILURES(&w, 2, cases);
+  delta_workplace_close(&w);
 }
 
 Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltarun", "deltarun|plan|--help"},
       {"deltarun a.plan b.plan --eval x.npz", "b.plan"},
       {"deltarun model.onnx --eval x.npz", "model.onnx|not a plan|deltaplan"},
@@ -252,24 +226,24 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
       {"deltarun a.plan --eval x.npz --drop-last", "--drop-last|--data"},
       {"deltarun a.plan --eval x.npz --bogus", "--bogus"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  EXPECT_FAILURES(&w, 2, cases);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  DELTA_EXPECT_FAILURES(&w, 2, cases);
+  delta_workplace_close(&w);
 }
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --split on", "deltaplan --fit model.onnx",
-      "deltaplan --compare model.onnx",       "deltarun a.plan --budget-file b", "deltarun a.plan --verify",
+      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --split on", "deltaplan --compare model.onnx",
+      "deltarun a.plan --budget-file b",      "deltarun a.plan --verify",
   };
-  workplace_t w;
-  open_workplace(&w);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
-    const line_case_t line = {lines[i], "not available|version"};
-    expect_failures(&w, 2, &line, 1);
+    const delta_line_case_t line = {lines[i], "not available|version"};
+    delta_workplace_expect_failures(&w, 2, &line, 1);
   }
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 Test(cli, help_and_version) {
@@ -280,21 +254,21 @@ Test(cli, help_and_version) {
       {"deltaplan --version", "deltaplan " DELTA_VERSION_STRING}, {"deltaplan --devices", "cpu|threads|free"},
       {"deltarun -h", "NAME|SYNOPSIS|--data|EXIT STATUS"},        {"deltarun --version", "deltarun " DELTA_VERSION_STRING},
   };
-  workplace_t w;
-  open_workplace(&w);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    const delta_process_result_t *result = delta_workplace_run(&w, cases[i].line);
     cr_expect_eq(result->exit_status, 0, "%s: %s", cases[i].line, result->error);
     cr_expect(delta_words_all(result->output, cases[i].words), "%s: %s", cases[i].line, result->output);
     cr_expect_str_empty(result->error);
   }
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 // --- errors
 
 Test(cli, errors_of_deltaplan, .timeout = 120) {
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltaplan nowhere.onnx --loss mse", "nowhere.onnx"},
       {"deltaplan . --loss mse", "."},
       {"deltaplan model.onnx --loss mse --batch 2 --external-data nowhere", "--external-data|nowhere|no such folder"},
@@ -304,7 +278,7 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --batch 2 --loss mse:nobody", "nobody|logits"},
       {"deltaplan model.onnx --batch 2 --loss cross_entropy --class-axis 5", "--class-axis"},
       {"deltaplan fixed.onnx --loss mse --batch 5", "x|4|5"},
-      {"deltaplan two.onnx --loss mse --batch 2", "K|--dim"},
+      {"deltaplan two.onnx --loss mse --batch 2", "1 dimension|is unknown|K|--dim"},
       {"deltaplan model.onnx --batch 2 --loss mse --freeze nobody", "nobody"},
       {"deltaplan model.onnx --batch 2 --loss mse --freeze '*'", "train"},
       {"deltaplan model.onnx --batch 2 --loss mse -o /no/such/folder/a.plan", "/no/such/folder/a.plan"},
@@ -313,16 +287,16 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --batch 2 --loss mse > /dev/full", "stdout"},
       {"trap '' XFSZ; ulimit -f 1; deltaplan model.onnx --batch 2 --loss mse -o a.plan", "a.plan|File too large"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  EXPECT_FAILURES(&w, 1, cases);
-  cr_expect_not(file_exists(&w, "a.plan"), "half a plan was left");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  DELTA_EXPECT_FAILURES(&w, 1, cases);
+  cr_expect_not(delta_workplace_has(&w, "a.plan"), "half a plan was left");
+  delta_workplace_close(&w);
 }
 
 Test(cli, errors_of_deltarun, .timeout = 120) {
 #define DATA " --data x=x.npy,label=y.npy --steps 2"
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltarun nowhere.plan" DATA, "nowhere.plan"},
       {"deltarun a.plan --external-data nowhere" DATA, "--external-data|nowhere|no such folder"},
       {"deltarun x.npy" DATA, "x.npy"},
@@ -349,19 +323,19 @@ Test(cli, errors_of_deltarun, .timeout = 120) {
       {"deltarun linear.plan --data x=x.npy,label=target.npy --steps 99 --lr 1e6", "step|not a finite number|--lr"},
   };
 #undef DATA
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
-  expect_run(&w, "deltaplan other.onnx -o linear.plan --loss mse --batch 4");
-  EXPECT_FAILURES(&w, 1, cases);
-  cr_expect_not(file_exists(&w, "t.onnx"), "half a model was left");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  delta_workplace_expect(&w, "deltaplan other.onnx -o linear.plan --loss mse --batch 4");
+  DELTA_EXPECT_FAILURES(&w, 1, cases);
+  cr_expect_not(delta_workplace_has(&w, "t.onnx"), "half a model was left");
+  delta_workplace_close(&w);
 }
 
 // A plan that was changed in a text editor is refused, and says what to do.
 Test(cli, edited_plans_are_refused, .timeout = 120) {
 #define EVALUATE "cmp -s a.plan b.plan || deltarun b.plan --eval x=x.npy,label=y.npy"
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"sed 's/\"threads\": *1/\"threads\": 2/' a.plan > b.plan; " EVALUATE, "deltaplan"},
       {"sed 's/onednn [0-9.]*/onednn 0.0.1/' a.plan > b.plan; " EVALUATE, "0.0.1|deltaplan"},
       {"sed 's/\"instruction_set\": *\"[a-z0-9]*/&x/' a.plan > b.plan; " EVALUATE, "instruction set|deltaplan"},
@@ -373,11 +347,11 @@ Test(cli, edited_plans_are_refused, .timeout = 120) {
       {": > b.plan; " EVALUATE, "b.plan"},
   };
 #undef EVALUATE
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --threads 1");
-  EXPECT_FAILURES(&w, 1, cases);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --threads 1");
+  DELTA_EXPECT_FAILURES(&w, 1, cases);
+  delta_workplace_close(&w);
 }
 
 // --- what fits
@@ -427,11 +401,11 @@ Test(cli, json_has_every_name, .timeout = 60) {
     int exit_status;
   } cases[] = {{"deltaplan model.onnx --loss cross_entropy --batch 4 --json --budget 1GiB", 0},
                {"deltaplan model.onnx --loss cross_entropy --batch 4 --json --budget 4096", 3}};
-  workplace_t w;
-  open_workplace(&w);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
   double minimum = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    const delta_process_result_t *result = delta_workplace_run(&w, cases[i].line);
     cr_assert_eq(result->exit_status, cases[i].exit_status, "%s: %s", cases[i].line, result->error);
     delta_json_document_t *document = parse_json(result->output);
     for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
@@ -444,13 +418,13 @@ Test(cli, json_has_every_name, .timeout = 60) {
   }
   char line[256];
   snprintf(line, sizeof line, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --budget %.0f", minimum);
-  expect_run(&w, line);
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 3");
+  delta_workplace_expect(&w, line);
+  delta_workplace_expect(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 3");
   snprintf(line, sizeof line, "deltarun a.plan --data x=x.npy,label=y.npy --steps 3 --budget %.0f", minimum - 1);
-  const line_case_t less[] = {{line, "budget"},
-                              {"deltaplan model.onnx --loss cross_entropy --batch 4 --budget 4096", "needs|budget|--budget|4.00 KiB"}};
-  EXPECT_FAILURES(&w, 3, less);
-  delta_test_folder_remove(&w.folder);
+  const delta_line_case_t less[] = {
+      {line, "budget"}, {"deltaplan model.onnx --loss cross_entropy --batch 4 --budget 4096", "needs|budget|--budget|4.00 KiB"}};
+  DELTA_EXPECT_FAILURES(&w, 3, less);
+  delta_workplace_close(&w);
 }
 
 // --- outputs
@@ -458,7 +432,7 @@ Test(cli, json_has_every_name, .timeout = 60) {
 // No output takes the place of what is read, or of another output.
 Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
 #define DATA "deltarun a.plan --data x=x.npy,label=y.npy --steps 1 "
-  static const line_case_t cases[] = {
+  static const delta_line_case_t cases[] = {
       {"deltaplan model.onnx -o model.onnx --loss mse --batch 2", "model.onnx|another path"},
       {"deltaplan model.onnx --save-profile model.onnx --loss mse --batch 2", "model.onnx|another path"},
       {"deltaplan model.onnx -o b.plan --save-profile ./b.plan --loss mse --batch 2", "-o|--save-profile"},
@@ -473,14 +447,15 @@ Test(cli, outputs_never_replace_what_is_read, .timeout = 120) {
       {DATA "-o t.onnx --metrics ./t.onnx", "-o|--metrics|t.onnx"},
   };
 #undef DATA
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w,
-             "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
-             "cp -r . ../copy; mv ../copy .");
-  EXPECT_FAILURES(&w, 1, cases);
-  expect_run(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(
+      &w,
+      "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4; ln -s model.onnx link.onnx; ln model.onnx hard.onnx; "
+      "cp -r . ../copy; mv ../copy .");
+  DELTA_EXPECT_FAILURES(&w, 1, cases);
+  delta_workplace_expect(&w, "for f in model.onnx a.plan x.npy y.npy; do cmp $f copy/$f || exit; done; [ ! -e t.onnx ]");
+  delta_workplace_close(&w);
 }
 
 // --- what is said
@@ -500,22 +475,22 @@ Test(cli, says_what_to_do_with_a_plan, .timeout = 60) {
       {"deltarun a.plan --data x=x.npy,label=y.npy --steps 3", "training: epoch 1, step 3/3, loss", "step 3/3, loss 0,"},
       {"deltarun a.plan --data x=x.npy,label=range.npy --no-shuffle --steps 1 2>/dev/null || echo failed", "failed", "step 0/"},
   };
-  workplace_t w;
-  open_workplace(&w);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const delta_process_result_t *result = run_line(&w, cases[i].line);
+    const delta_process_result_t *result = delta_workplace_run(&w, cases[i].line);
     cr_expect_eq(result->exit_status, 0, "%s: %s", cases[i].line, result->error);
     cr_expect(delta_words_all(result->output, cases[i].words), "%s: %s", cases[i].line, result->output);
     cr_expect_null(strstr(result->output, cases[i].absent), "%s: %s", cases[i].line, result->output);
   }
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 // --- a whole training
 
 // The last object of a metrics file that has `key`; the caller frees.
-static delta_json_document_t *last_metrics(const workplace_t *w, const char *name, const char *key, size_t *out_lines) {
-  char *text = read_file(w, name), *at = text;
+static delta_json_document_t *last_metrics(const delta_workplace_t *w, const char *name, const char *key, size_t *out_lines) {
+  char *text = delta_workplace_read(w, name), *at = text;
   cr_assert_not_null(text, "no '%s'", name);
   delta_json_document_t *found = NULL;
   for (*out_lines = 0; *at; ++*out_lines) {
@@ -547,17 +522,17 @@ ParameterizedTestParameters(cli, trained_model_evaluates_alike) {
 }
 
 ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout = 60) {
-  workplace_t w;
-  open_workplace(&w);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
   char line[512];
   snprintf(line, sizeof line, "deltaplan %s -o a.plan --loss cross_entropy --batch 4 --optimizer adamw --lr 0.05 --clip-grad-norm 1",
            c->model);
-  expect_run(&w, line);
+  delta_workplace_expect(&w, line);
   snprintf(
       line, sizeof line,
       "deltarun a.plan --data x=x.npy,label=y.npy --eval x=x.npy,label=y.npy --epochs 20 --seed 3 --metrics m.jsonl -o t.onnx --export %s",
       c->form);
-  expect_run(&w, line);
+  delta_workplace_expect(&w, line);
   size_t lines = 0;
   delta_json_document_t *step = last_metrics(&w, "m.jsonl", "gradient_norm", &lines);
   cr_expect_eq(lines, 20 * 6 + 20); // 22 samples in batches of 4, and an evaluation an epoch
@@ -571,8 +546,8 @@ ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout =
   cr_expect_float_eq(json_number(step, "learning_rate"), 0.05, 1e-9);
   delta_json_document_t *trained = last_metrics(&w, "m.jsonl", "accuracy", &lines);
   cr_expect_gt(json_number(trained, "accuracy"), 0.8, "it learned nothing: %g", json_number(trained, "accuracy"));
-  expect_run(&w,
-             "deltaplan t.onnx -o t.plan --loss cross_entropy --batch 5 && deltarun t.plan --eval x=x.npy,label=y.npy --metrics e.jsonl");
+  delta_workplace_expect(
+      &w, "deltaplan t.onnx -o t.plan --loss cross_entropy --batch 5 && deltarun t.plan --eval x=x.npy,label=y.npy --metrics e.jsonl");
   delta_json_document_t *evaluated = last_metrics(&w, "e.jsonl", "accuracy", &lines);
   cr_expect_eq(lines, 1);
   cr_expect_eq(json_number(evaluated, "accuracy"), json_number(trained, "accuracy"));
@@ -580,27 +555,27 @@ ParameterizedTest(form_case_t *c, cli, trained_model_evaluates_alike, .timeout =
   delta_json_free(step);
   delta_json_free(trained);
   delta_json_free(evaluated);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 // Micro-batches per update are in the plan file: 22 samples in batches of 4 are six micro-batches, so two updates of an epoch.
 Test(cli, accumulation_is_in_the_plan_file, .timeout = 60) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --accumulate 4");
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 3 --metrics m.jsonl");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --accumulate 4");
+  delta_workplace_expect(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 3 --metrics m.jsonl");
   size_t lines = 0;
   delta_json_document_t *step = last_metrics(&w, "m.jsonl", "learning_rate", &lines);
   cr_expect_eq(lines, 3 * 2);
   cr_expect_eq(json_number(step, "step"), 6);
   cr_expect_eq(json_number(step, "epoch"), 3);
   delta_json_free(step);
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 // A resumed training gives the file of one that was never stopped; what cannot be resumed is said, and what does not go together too.
 Test(cli, resumed_trainings_go_on, .timeout = 60) {
-  static const line_case_t refused[] = {
+  static const delta_line_case_t refused[] = {
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck", "ck|--resume"},
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 6", "--seed 5|6"},
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5 --no-shuffle", "--shuffle"},
@@ -608,38 +583,41 @@ Test(cli, resumed_trainings_go_on, .timeout = 60) {
       {"deltarun b.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint ck --resume --seed 5", "sgd|adam"},
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --checkpoint absent/ck", "absent/ck"},
   };
-  static const line_case_t misused[] = {
+  static const delta_line_case_t misused[] = {
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --resume", "--resume|--checkpoint DIR"},
       {"deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --keep 3", "--keep|--checkpoint DIR"},
       {"deltarun a.plan --eval x=x.npy,label=y.npy --checkpoint ck", "--checkpoint|--data"},
   };
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
-  expect_run(&w, "deltaplan model.onnx -o b.plan --loss cross_entropy --batch 4 --optimizer adam");
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics whole.jsonl -o whole.onnx");
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 9 --seed 5 --metrics parts.jsonl --checkpoint ck");
-  expect_failures(&w, 1, refused, sizeof refused / sizeof *refused);
-  expect_failures(&w, 2, misused, sizeof misused / sizeof *misused);
-  expect_run(&w,
-             "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics parts.jsonl --checkpoint ck --resume -o parts.onnx");
-  expect_run(&w, "cmp whole.onnx parts.onnx && test $(wc -l <whole.jsonl) = $(wc -l <parts.jsonl) && test $(ls ck | wc -l) = 2");
-  expect_run(
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
+  delta_workplace_expect(&w, "deltaplan model.onnx -o b.plan --loss cross_entropy --batch 4 --optimizer adam");
+  delta_workplace_expect(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics whole.jsonl -o whole.onnx");
+  delta_workplace_expect(&w, "deltarun a.plan --data x=x.npy,label=y.npy --steps 9 --seed 5 --metrics parts.jsonl --checkpoint ck");
+  delta_workplace_expect_failures(&w, 1, refused, sizeof refused / sizeof *refused);
+  delta_workplace_expect_failures(&w, 2, misused, sizeof misused / sizeof *misused);
+  delta_workplace_expect(
+      &w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics parts.jsonl --checkpoint ck --resume -o parts.onnx");
+  delta_workplace_expect(&w,
+                         "cmp whole.onnx parts.onnx && test $(wc -l <whole.jsonl) = $(wc -l <parts.jsonl) && test $(ls ck | wc -l) = 2");
+  delta_workplace_expect(
       &w,
       "printf X | dd of=ck/$(ls ck | tail -1) bs=1 seek=900 conv=notrunc 2>/dev/null; "
       "! deltarun a.plan --data x=x.npy,label=y.npy --epochs 5 --seed 5 --checkpoint ck --resume 2>&1 | grep -v 'remove the newest'");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_close(&w);
 }
 
 // Equal seeds give equal files; another seed another order and so another file.
 Test(cli, equal_seeds_give_equal_models, .timeout = 60) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
-  expect_run(&w, "for k in 1 2; do deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 5 -o t$k.onnx; done; cmp t1.onnx t2.onnx");
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 -o t3.onnx; ! cmp -s t1.onnx t3.onnx");
-  expect_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 --no-shuffle -o t4.onnx; ! cmp -s t3.onnx t4.onnx");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4 --momentum 0.9");
+  delta_workplace_expect(
+      &w, "for k in 1 2; do deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 5 -o t$k.onnx; done; cmp t1.onnx t2.onnx");
+  delta_workplace_expect(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 -o t3.onnx; ! cmp -s t1.onnx t3.onnx");
+  delta_workplace_expect(
+      &w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 --seed 6 --no-shuffle -o t4.onnx; ! cmp -s t3.onnx t4.onnx");
+  delta_workplace_close(&w);
 }
 
 // --- signals
@@ -658,67 +636,67 @@ ParameterizedTest(signal_case_t *c, cli, signal_ends_after_the_step, .timeout = 
   struct sigaction hangup;
   if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN && c->exit_status == 129)
     cr_skip_test("the tests run with hangups ignored, and so would the program");
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
   char line[512];
   snprintf(line, sizeof line,
            "deltarun a.plan --data x=x.npy,label=y.npy --steps 1000000000 --metrics m.jsonl -o t.onnx & p=$!; "
            "until [ -s m.jsonl ]; do sleep 0.02; done; kill -%s $p; wait $p",
            c->name);
-  const delta_process_result_t *result = run_line(&w, line);
+  const delta_process_result_t *result = delta_workplace_run(&w, line);
   cr_expect_eq(result->exit_status, c->exit_status, "exit %d: %s", result->exit_status, result->error);
   cr_expect(delta_words_all(result->output, "stopped by a signal after step|wrote t.onnx"), "%s", result->output);
   cr_expect_str_empty(result->error);
   size_t lines = 0;
   delta_json_free(last_metrics(&w, "m.jsonl", "loss", &lines));
-  expect_run(&w, "deltaplan t.onnx --batch 2 --loss cross_entropy");
-  delta_test_folder_remove(&w.folder);
+  delta_workplace_expect(&w, "deltaplan t.onnx --batch 2 --loss cross_entropy");
+  delta_workplace_close(&w);
 }
 
 // A reader that goes away, a pipe that nobody reads, a file that may not grow.
 Test(cli, lost_outputs_are_errors, .timeout = 60) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
-  run_line(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 -o t.onnx | true");
-  cr_expect(file_exists(&w, "t.onnx"), "the model is written although nobody reads the output");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss cross_entropy --batch 4");
+  delta_workplace_run(&w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 2 -o t.onnx | true");
+  cr_expect(delta_workplace_has(&w, "t.onnx"), "the model is written although nobody reads the output");
   const delta_process_result_t *result =
-      run_line(&w, "mkfifo pipe; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 --metrics pipe -o u.onnx");
+      delta_workplace_run(&w, "mkfifo pipe; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 --metrics pipe -o u.onnx");
   cr_expect_eq(result->exit_status, 1);
   cr_expect(delta_words_all(result->error, "pipe|nobody reads"), "%s", result->error);
-  result = run_line(&w, "ulimit -f 0; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 -o v.onnx");
+  result = delta_workplace_run(&w, "ulimit -f 0; deltarun a.plan --data x=x.npy,label=y.npy --epochs 1 -o v.onnx");
   cr_expect_eq(result->exit_status, 1, "exit %d", result->exit_status);
-  cr_expect_not(file_exists(&w, "v.onnx"));
-  delta_test_folder_remove(&w.folder);
+  cr_expect_not(delta_workplace_has(&w, "v.onnx"));
+  delta_workplace_close(&w);
 }
 
 // A loss may be fine in every step and what the last update leaves not: nothing is written then.
 Test(cli, weights_that_are_no_numbers_are_not_written, .timeout = 60) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan model.onnx -o a.plan --loss mse --batch 4 --lr 9e5 --momentum 0.9");
-  const delta_process_result_t *result =
-      run_line(&w,
-               "deltarun a.plan --data synthetic:samples=8 --steps 1 --lr 1e6 -o t.onnx; deltarun a.plan --data synthetic:samples=8 "
-               "--steps 100 -o u.onnx");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan model.onnx -o a.plan --loss mse --batch 4 --lr 9e5 --momentum 0.9");
+  const delta_process_result_t *result = delta_workplace_run(
+      &w,
+      "deltarun a.plan --data synthetic:samples=8 --steps 1 --lr 1e6 -o t.onnx; deltarun a.plan --data synthetic:samples=8 "
+      "--steps 100 -o u.onnx");
   cr_expect_eq(result->exit_status, 1, "exit %d: %s", result->exit_status, result->output);
   cr_expect(delta_words_all(result->error, "finite"), "%s", result->error);
-  cr_expect_not(file_exists(&w, "u.onnx"));
-  delta_test_folder_remove(&w.folder);
+  cr_expect_not(delta_workplace_has(&w, "u.onnx"));
+  delta_workplace_close(&w);
 }
 
 // A step of seconds: the second signal does not wait for it, and nothing is written.
 Test(cli, second_signal_ends_at_once, .timeout = 120) {
-  workplace_t w;
-  open_workplace(&w);
-  expect_run(&w, "deltaplan " DELTA_SOURCE_FOLDER
-                 "/examples/digits/resnet.onnx -o a.plan --loss cross_entropy --batch 4096 --threads 1 --budget unlimited");
-  const delta_process_result_t *result =
-      run_line(&w, "deltarun a.plan --model " DELTA_SOURCE_FOLDER
-                   "/examples/digits/resnet.onnx --data synthetic:samples=4096 --steps 100000 --metrics m.jsonl -o t.onnx & p=$!; "
-                   "until [ -e m.jsonl ]; do sleep 0.02; done; kill -INT $p; sleep 0.3; kill -TERM $p; wait $p");
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  delta_workplace_expect(&w, "deltaplan " DELTA_SOURCE_FOLDER
+                             "/examples/digits/resnet.onnx -o a.plan --loss cross_entropy --batch 4096 --threads 1 --budget unlimited");
+  const delta_process_result_t *result = delta_workplace_run(
+      &w, "deltarun a.plan --model " DELTA_SOURCE_FOLDER
+          "/examples/digits/resnet.onnx --data synthetic:samples=4096 --steps 100000 --metrics m.jsonl -o t.onnx & p=$!; "
+          "until [ -e m.jsonl ]; do sleep 0.02; done; kill -INT $p; sleep 0.3; kill -TERM $p; wait $p");
   cr_expect_eq(result->exit_status, 143, "exit %d: %s", result->exit_status, result->error);
-  cr_expect_not(file_exists(&w, "t.onnx"));
-  delta_test_folder_remove(&w.folder);
+  cr_expect_not(delta_workplace_has(&w, "t.onnx"));
+  delta_workplace_close(&w);
 }

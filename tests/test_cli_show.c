@@ -134,7 +134,8 @@ Test(cli_show, faults, .timeout = 240) {
       {1, RUN "-o same --trace same", "-o|--trace|same"},
       {1, "trap '' XFSZ; ulimit -f 1; " RUN "--trace t.json > out", "t.json|File too large"},
       {1,
-       RUN "--trace t2.json --checkpoint ck > out && deltarun a.plan --data x=x.npy,label=y.npy --steps 7 --checkpoint ck --resume --trace "
+       RUN "--trace t2.json --checkpoint ck > out && deltarun a.plan --data x=x.npy,label=y.npy --steps 7 --no-shuffle --checkpoint ck "
+           "--resume --trace "
            "u.json --trace-step 3 > out",
        "--trace-step|3|7|u.json"},
       {2, RUN "--trace-step 3", "--trace-step|--trace"},

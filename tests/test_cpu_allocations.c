@@ -7,20 +7,12 @@
 #include <string.h>
 
 #include "tests/support/case_macros.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#endif
+#include "tests/support/sanitized.h"
 
 static atomic_bool counts;
 static atomic_size_t call_count, allocated_bytes;
 
-#ifndef SANITIZED
+#ifndef DELTA_TEST_SANITIZED
 void *__libc_malloc(size_t size_bytes);
 void *__libc_calloc(size_t count, size_t size_bytes);
 void *__libc_realloc(void *pointer, size_t size_bytes);
@@ -91,7 +83,7 @@ static void observe(bool begins, const char *kernel_name, int earlier) {
 #define MATMUL(a, b)  NODE(MATMUL, delta_matmul_attrs_t, a, b)
 
 Test(cpu_allocations, own_kernels) {
-#ifdef SANITIZED
+#ifdef DELTA_TEST_SANITIZED
   cr_skip_test("a sanitizer has its own allocation functions");
 #endif
   delta_expr_instr_t instrs[] = {{DELTA_EXPR_INPUT, {0}, {0}}, {DELTA_EXPR_EXP, {0}, {0}}};
@@ -145,7 +137,7 @@ Test(cpu_allocations, own_kernels) {
 }
 
 Test(cpu_allocations, library_kernels) {
-#ifdef SANITIZED
+#ifdef DELTA_TEST_SANITIZED
   cr_skip_test("a sanitizer has its own allocation functions");
 #endif
   const delta_kernel_case_t rows[] = {

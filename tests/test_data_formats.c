@@ -11,20 +11,8 @@
 #include "runtime/data/shuffle.h"
 #include "runtime/rate.h"
 #include "tests/support/data_files.h"
+#include "tests/support/data_wants.h"
 #include "tests/support/support.h"
-
-static void expect(delta_status_t status, delta_status_code_t code, const char *message, const char *label) {
-  cr_expect_eq(delta_status_code(status), code, "%s: %s", label, delta_status_message(status));
-  if (message)
-    cr_expect(strstr(delta_status_message(status), message), "%s: '%s' lacks '%s'", label, delta_status_message(status), message);
-  delta_status_free(status);
-}
-
-static delta_feed_want_t want(const char *name, delta_dtype_t dtype, int32_t rank, const int64_t *dims) {
-  delta_feed_want_t result = {.name = name, .dtype = dtype, .shape.rank = rank};
-  memcpy(result.shape.dims, dims, (size_t)rank * sizeof *dims);
-  return result;
-}
 
 static delta_status_t open_data(const char *spec, const delta_feed_want_t *wants, size_t want_count, delta_dataset_t **out_dataset) {
   return delta_dataset_open(spec, wants, want_count, 7, (delta_log_sink_t){0}, delta_allocator_system(), out_dataset);
@@ -66,11 +54,11 @@ Test(idx, images_and_labels) {
     const idx_case_t *the_case = &idx_cases[i];
     delta_dataset_t *dataset = NULL;
     int64_t images[12], labels[2];
-    delta_feed_want_t wants[] = {want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){8}),
-                                 want("x", the_case->dtype, the_case->rank, the_case->dims)};
+    delta_feed_want_t wants[] = {delta_test_want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){8}),
+                                 delta_test_want("x", the_case->dtype, the_case->rank, the_case->dims)};
     delta_status_t status = open_data(spec, wants, 2, &dataset);
     if (!status) status = delta_dataset_read(dataset, (const int64_t[]){2, 0}, 2, (void *const[]){labels, images});
-    expect(status, the_case->error ? DELTA_STATUS_MISMATCH : DELTA_STATUS_OK, the_case->error, "idx");
+    delta_test_expect_message(status, the_case->error ? DELTA_STATUS_MISMATCH : DELTA_STATUS_OK, the_case->error, "idx");
     for (size_t e = 0; e < 6 && !the_case->error; ++e) {
       cr_expect_float_eq(delta_element_load_double(images, the_case->dtype, 6 + e), bytes[e] * the_case->scale, 1e-7, "case %zu", i);
     }
@@ -106,11 +94,11 @@ Test(idx, wrong_files) {
     const idx_file_case_t *the_case = &idx_file_cases[i];
     char path[DELTA_TEST_FILE_PATH_BYTES], spec[3 * DELTA_TEST_FILE_PATH_BYTES];
     delta_dataset_t *dataset;
-    delta_feed_want_t the_want = want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6});
+    delta_feed_want_t the_want = delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6});
     delta_test_write_file("bad.idx", the_case->bytes, the_case->count, path);
     snprintf(spec, sizeof spec, "idx:%s,%s", path, path);
-    expect(open_data(spec, &the_want, 1, &dataset), the_case->code, the_case->message, the_case->label);
-    expect(open_data(spec, &the_want, 1, &dataset), the_case->code, "bad.idx", the_case->label);
+    delta_test_expect_message(open_data(spec, &the_want, 1, &dataset), the_case->code, the_case->message, the_case->label);
+    delta_test_expect_message(open_data(spec, &the_want, 1, &dataset), the_case->code, "bad.idx", the_case->label);
   }
   delta_test_remove_folder();
 }
@@ -118,10 +106,10 @@ Test(idx, wrong_files) {
 Test(idx, a_second_input_is_refused) {
   char spec[3 * DELTA_TEST_FILE_PATH_BYTES];
   delta_dataset_t *dataset;
-  delta_feed_want_t wants[] = {want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6}),
-                               want("b", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6})};
+  delta_feed_want_t wants[] = {delta_test_want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6}),
+                               delta_test_want("b", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 6})};
   write_idx(spec);
-  expect(open_data(spec, wants, 2, &dataset), DELTA_STATUS_INVALID_ARGUMENT, "the model has 2", "two inputs");
+  delta_test_expect_message(open_data(spec, wants, 2, &dataset), DELTA_STATUS_INVALID_ARGUMENT, "the model has 2", "two inputs");
   delta_test_remove_folder();
 }
 
@@ -193,15 +181,15 @@ Test(csv, files) {
     delta_dataset_t *dataset = NULL;
     float x[2];
     int64_t y;
-    delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 2}),
-                                 want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){8})};
+    delta_feed_want_t wants[] = {delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, 2}),
+                                 delta_test_want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){8})};
     delta_test_write_file("a.csv", the_case->text, strlen(the_case->text), path);
     snprintf(spec, sizeof spec, "csv:%s%s", path, the_case->option);
     delta_status_t status = open_data(spec, wants, 2, &dataset);
     if (!status) cr_expect_eq(delta_dataset_samples(dataset), the_case->rows, "%s", the_case->label);
     if (!status) status = delta_dataset_read(dataset, (const int64_t[]){0}, 1, (void *const[]){x, &y});
     bool read = status == DELTA_OK;
-    expect(status, the_case->code, the_case->message, the_case->label);
+    delta_test_expect_message(status, the_case->code, the_case->message, the_case->label);
     if (read) cr_expect(x[0] == the_case->x[0] && x[1] == the_case->x[1] && y == the_case->y, "%s", the_case->label);
     delta_dataset_close(dataset);
   }
@@ -221,8 +209,8 @@ static void check_counting_csv(int64_t rows, int64_t columns, size_t memory_limi
   snprintf(spec, sizeof spec, "csv:%s", path);
   delta_test_allocator_t counting;
   delta_dataset_t *dataset;
-  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, columns}),
-                               want("label", DELTA_DTYPE_INT32, 1, (const int64_t[]){8})};
+  delta_feed_want_t wants[] = {delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){8, columns}),
+                               delta_test_want("label", DELTA_DTYPE_INT32, 1, (const int64_t[]){8})};
   delta_test_allocator_init(&counting, 0, DELTA_TEST_FAIL_ONCE);
   cr_assert_null(delta_dataset_open(spec, wants, 2, 7, (delta_log_sink_t){0}, delta_test_allocator_interface(&counting), &dataset));
   cr_assert_eq(delta_dataset_samples(dataset), rows);
@@ -250,7 +238,7 @@ Test(csv, many_dimensions_and_no_label) {
   char path[DELTA_TEST_FILE_PATH_BYTES], spec[2 * DELTA_TEST_FILE_PATH_BYTES];
   delta_dataset_t *dataset;
   float x[4];
-  delta_feed_want_t the_want = want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){8, 1, 2, 2});
+  delta_feed_want_t the_want = delta_test_want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){8, 1, 2, 2});
   snprintf(spec, sizeof spec, "csv:%s", delta_test_write_file("a.csv", "1,2,3,4\n", 8, path));
   cr_assert_null(open_data(spec, &the_want, 1, &dataset));
   cr_assert_null(delta_dataset_read(dataset, (const int64_t[]){0}, 1, (void *const[]){x}));
@@ -263,8 +251,8 @@ Test(synthetic, a_sample_depends_on_nothing_but_its_number) {
   delta_dataset_t *small, *large, *other;
   float one[5], many[4 * 5], different[5];
   int64_t ids[3 * 5];
-  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){1, 5}),
-                               want("ids", DELTA_DTYPE_INT64, 2, (const int64_t[]){1, 3})};
+  delta_feed_want_t wants[] = {delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){1, 5}),
+                               delta_test_want("ids", DELTA_DTYPE_INT64, 2, (const int64_t[]){1, 3})};
   wants[1].minimum = 10;
   wants[1].maximum = 14;
   cr_assert_null(open_data("synthetic:samples=10", wants, 2, &small));
@@ -291,9 +279,9 @@ Test(synthetic, distributions) {
   int64_t samples[SAMPLES], counts[5] = {0};
   double sum = 0, squares = 0;
   delta_dataset_t *dataset;
-  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){1, ELEMENTS}),
-                               want("ids", DELTA_DTYPE_INT32, 2, (const int64_t[]){1, ELEMENTS}),
-                               want("mask", DELTA_DTYPE_INT64, 1, (const int64_t[]){1})};
+  delta_feed_want_t wants[] = {delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){1, ELEMENTS}),
+                               delta_test_want("ids", DELTA_DTYPE_INT32, 2, (const int64_t[]){1, ELEMENTS}),
+                               delta_test_want("mask", DELTA_DTYPE_INT64, 1, (const int64_t[]){1})};
   wants[1].minimum = -2;
   wants[1].maximum = 3;
   for (int64_t i = 0; i < SAMPLES; ++i) samples[i] = i;
@@ -398,8 +386,8 @@ Test(rate, schedules) {
 
 Test(rate, unknown_schedule) {
   delta_rate_schedule_t schedule;
-  expect(delta_rate_schedule_parse("expo", &schedule), DELTA_STATUS_INVALID_ARGUMENT, "'expo'; there are: constant linear cosine step",
-         "unknown");
+  delta_test_expect_message(delta_rate_schedule_parse("expo", &schedule), DELTA_STATUS_INVALID_ARGUMENT,
+                            "'expo'; there are: constant linear cosine step", "unknown");
 }
 
 Test(number, texts) {

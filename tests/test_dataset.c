@@ -8,25 +8,13 @@
 #include "base/status.h"
 #include "runtime/data/dataset.h"
 #include "tests/support/data_files.h"
+#include "tests/support/data_wants.h"
 #include "tests/support/support.h"
-
-static void expect(delta_status_t status, delta_status_code_t code, const char *message, const char *label) {
-  cr_expect_eq(delta_status_code(status), code, "%s: %s", label, delta_status_message(status));
-  if (message)
-    cr_expect(strstr(delta_status_message(status), message), "%s: '%s' lacks '%s'", label, delta_status_message(status), message);
-  delta_status_free(status);
-}
-
-static delta_feed_want_t want(const char *name, delta_dtype_t dtype, int32_t rank, const int64_t *dims) {
-  delta_feed_want_t result = {.name = name, .dtype = dtype, .shape.rank = rank};
-  memcpy(result.shape.dims, dims, (size_t)rank * sizeof *dims);
-  return result;
-}
 
 // x [4, 4] float32 and a label of three classes.
 static void three_class_wants(delta_feed_want_t wants[2]) {
-  wants[0] = want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){4, 4});
-  wants[1] = want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){4});
+  wants[0] = delta_test_want("x", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){4, 4});
+  wants[1] = delta_test_want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){4});
   wants[1].minimum = 0;
   wants[1].maximum = 3;
   wants[1].has_ignore = true;
@@ -116,14 +104,14 @@ Test(dataset, shared_broken_files) {
 Test(dataset, shared_digits) {
   char folder[DELTA_TEST_PATH_BYTES];
   DELTA_SKIP_WITHOUT_SHARED("digits", folder);
-  delta_feed_want_t wants[] = {want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){64, 1, 8, 8}),
-                               want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){64})};
+  delta_feed_want_t wants[] = {delta_test_want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){64, 1, 8, 8}),
+                               delta_test_want("label", DELTA_DTYPE_INT64, 1, (const int64_t[]){64})};
   wants[1].maximum = 10;
   char spec[3 * DELTA_TEST_PATH_BYTES];
   static const char *const parts[] = {"train", "test"};
   for (int i = 0; i < 2; ++i) {
     snprintf(spec, sizeof spec, "x=%s/%s_x.npy,label=%s/%s_y.npy", folder, parts[i], folder, parts[i]);
-    expect(read_through(spec, wants, 2, delta_allocator_system()), DELTA_STATUS_OK, NULL, parts[i]);
+    delta_test_expect_message(read_through(spec, wants, 2, delta_allocator_system()), DELTA_STATUS_OK, NULL, parts[i]);
   }
 }
 
@@ -178,13 +166,13 @@ Test(dataset, conversions) {
     delta_dataset_t *dataset = NULL;
     double storage[4];
     void *const buffers[] = {storage};
-    delta_feed_want_t the_want = want("a", the_case->dtype, 2, (const int64_t[]){1, 2});
+    delta_feed_want_t the_want = delta_test_want("a", the_case->dtype, 2, (const int64_t[]){1, 2});
     snprintf(label, sizeof label, "case %zu, %s to %s", i, the_case->descr, delta_dtype_name(the_case->dtype));
     delta_test_npy(&bytes, the_case->descr, "(2, 2)", the_case->bytes, the_case->size_bytes);
     snprintf(spec, sizeof spec, "a=%s", delta_test_write_file("a.npy", bytes.data, bytes.count, path));
     delta_status_t status = delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset);
     if (!status) status = delta_dataset_read(dataset, (const int64_t[]){0, 1}, 2, buffers);
-    expect(status, the_case->error ? DELTA_STATUS_MISMATCH : DELTA_STATUS_OK, the_case->error, label);
+    delta_test_expect_message(status, the_case->error ? DELTA_STATUS_MISMATCH : DELTA_STATUS_OK, the_case->error, label);
     for (size_t e = 0; e < 4 && !the_case->error; ++e) {
       cr_expect_eq(delta_element_load_double(storage, the_case->dtype, e), the_case->expected[e], "%s, element %zu", label, e);
     }
@@ -212,7 +200,7 @@ Test(dataset, any_order_of_samples) {
   snprintf(spec, sizeof spec, "a=%s", path);
   for (size_t d = 0; d < 2; ++d) {
     delta_dataset_t *dataset;
-    delta_feed_want_t the_want = want("a", dtypes[d], 2, (const int64_t[]){6, 3});
+    delta_feed_want_t the_want = delta_test_want("a", dtypes[d], 2, (const int64_t[]){6, 3});
     cr_assert_null(delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset));
     cr_assert_eq(delta_dataset_samples(dataset), 10);
     for (size_t o = 0; o < 4; ++o) {
@@ -224,8 +212,10 @@ Test(dataset, any_order_of_samples) {
                      e);
       }
     }
-    expect(delta_dataset_read(dataset, (const int64_t[]){10}, 1, (void *const[]){NULL}), DELTA_STATUS_INVALID_ARGUMENT, "10", "beyond");
-    expect(delta_dataset_read(dataset, (const int64_t[]){-1}, 1, (void *const[]){NULL}), DELTA_STATUS_INVALID_ARGUMENT, "-1", "before");
+    delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){10}, 1, (void *const[]){NULL}), DELTA_STATUS_INVALID_ARGUMENT,
+                              "10", "beyond");
+    delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){-1}, 1, (void *const[]){NULL}), DELTA_STATUS_INVALID_ARGUMENT,
+                              "-1", "before");
     delta_dataset_close(dataset);
   }
   delta_test_remove_folder();
@@ -240,7 +230,7 @@ Test(dataset, samples_larger_than_the_staging_buffer) {
   delta_test_bytes_t bytes = {0};
   delta_dataset_t *dataset;
   delta_test_allocator_t counting;
-  delta_feed_want_t the_want = want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){2, ELEMENTS});
+  delta_feed_want_t the_want = delta_test_want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){2, ELEMENTS});
   for (size_t i = 0; i < SAMPLES * ELEMENTS; ++i) values[i] = (double)i;
   delta_test_npy(&bytes, "<f8", "(3, 50001)", values, SAMPLES * ELEMENTS * sizeof *values);
   snprintf(spec, sizeof spec, "a=%s", delta_test_write_file("a.npy", bytes.data, bytes.count, path));
@@ -270,17 +260,20 @@ Test(dataset, ranges_and_the_ignored_value) {
   delta_test_npy(&bytes, "<i8", "(6,)", labels, sizeof labels);
   snprintf(spec, sizeof spec, "label=%s", delta_test_write_file("label.npy", bytes.data, bytes.count, path));
   cr_assert_null(delta_dataset_open(spec, &wants[1], 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset));
-  expect(delta_dataset_read(dataset, (const int64_t[]){0, 1, 2, 3}, 4, (void *const[]){read}), DELTA_STATUS_OK, NULL, "in range");
-  expect(delta_dataset_read(dataset, (const int64_t[]){5, 4}, 2, (void *const[]){read}), DELTA_STATUS_MISMATCH,
-         "array 'label', sample 4: value 3 is outside 0 to 2 or -100 (ignored)", "out of range");
+  delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){0, 1, 2, 3}, 4, (void *const[]){read}), DELTA_STATUS_OK, NULL,
+                            "in range");
+  delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){5, 4}, 2, (void *const[]){read}), DELTA_STATUS_MISMATCH,
+                            "array 'label', sample 4: value 3 is outside 0 to 2 or -100 (ignored)", "out of range");
   delta_dataset_close(dataset);
   wants[1].has_ignore = false;
   cr_assert_null(delta_dataset_open(spec, &wants[1], 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset));
-  expect(delta_dataset_read(dataset, (const int64_t[]){2}, 1, (void *const[]){read}), DELTA_STATUS_MISMATCH, "value -100", "not ignored");
+  delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){2}, 1, (void *const[]){read}), DELTA_STATUS_MISMATCH,
+                            "value -100", "not ignored");
   delta_dataset_close(dataset);
   wants[1].maximum = 0;
   cr_assert_null(delta_dataset_open(spec, &wants[1], 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset));
-  expect(delta_dataset_read(dataset, (const int64_t[]){0, 1, 2, 3, 4, 5}, 6, (void *const[]){read}), DELTA_STATUS_OK, NULL, "no range");
+  delta_test_expect_message(delta_dataset_read(dataset, (const int64_t[]){0, 1, 2, 3, 4, 5}, 6, (void *const[]){read}), DELTA_STATUS_OK,
+                            NULL, "no range");
   cr_expect_arr_eq(read, labels, sizeof labels);
   delta_dataset_close(dataset);
   delta_test_bytes_free(&bytes);
@@ -294,7 +287,7 @@ Test(dataset, scale_mean_and_deviation) {
   float read[8];
   delta_test_bytes_t bytes = {0};
   delta_dataset_t *dataset;
-  delta_feed_want_t the_want = want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){1, 2, 2, 2});
+  delta_feed_want_t the_want = delta_test_want("x", DELTA_DTYPE_FLOAT32, 4, (const int64_t[]){1, 2, 2, 2});
   delta_test_npy(&bytes, "|u1", "(1, 2, 2, 2)", pixels, sizeof pixels);
   delta_test_write_file("x.npy", bytes.data, bytes.count, path);
   snprintf(spec, sizeof spec, "x=%s:scale=0.00392156862745098:mean=0.5/0.25:std=0.5/2", path);
@@ -317,13 +310,13 @@ Test(dataset, scale_mean_and_deviation) {
   };
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
     snprintf(spec, sizeof spec, "x=%s%s", path, refused[i].options);
-    expect(delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset),
-           DELTA_STATUS_INVALID_ARGUMENT, refused[i].message, refused[i].options);
+    delta_test_expect_message(delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset),
+                              DELTA_STATUS_INVALID_ARGUMENT, refused[i].message, refused[i].options);
   }
   the_want.dtype = DELTA_DTYPE_INT64;
   snprintf(spec, sizeof spec, "x=%s:scale=2", path);
-  expect(delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset),
-         DELTA_STATUS_INVALID_ARGUMENT, "need a float input", "scaled integers");
+  delta_test_expect_message(delta_dataset_open(spec, &the_want, 1, 0, (delta_log_sink_t){0}, delta_allocator_system(), &dataset),
+                            DELTA_STATUS_INVALID_ARGUMENT, "need a float input", "scaled integers");
   delta_test_bytes_free(&bytes);
   delta_test_remove_folder();
 }
@@ -381,11 +374,11 @@ Test(dataset, specs) {
     }
     snprintf(spec + strlen(spec), sizeof spec - strlen(spec), "%s", from);
     delta_dataset_t *dataset = NULL;
-    delta_feed_want_t the_want = want("a", DELTA_DTYPE_INT32, 2, (const int64_t[]){4, 3});
+    delta_feed_want_t the_want = delta_test_want("a", DELTA_DTYPE_INT32, 2, (const int64_t[]){4, 3});
     last_line[0] = '\0';
     delta_status_t status = delta_dataset_open(spec, &the_want, 1, 0, keeping_sink, delta_allocator_system(), &dataset);
     if (!status && the_case->message) cr_expect(strstr(last_line, the_case->message), "%s: note '%s'", the_case->spec, last_line);
-    expect(status, the_case->code, status ? the_case->message : NULL, the_case->spec);
+    delta_test_expect_message(status, the_case->code, status ? the_case->message : NULL, the_case->spec);
     delta_dataset_close(dataset);
   }
   delta_test_remove_folder();
@@ -405,9 +398,10 @@ Test(dataset, an_archive_with_too_much_or_too_little) {
   }
   delta_test_zip_finish(&zip);
   delta_test_write_file("data.npz", zip.archive.data, zip.archive.count, path);
-  expect(read_through(path, wants, 2, delta_allocator_system()), DELTA_STATUS_NOT_FOUND,
-         "data.npz: no array 'label' (the model wants it as int64 [batch]); arrays in the file: 'x', 'extra0'", "too little");
-  expect(read_through(path, wants, 1, delta_allocator_system()), DELTA_STATUS_OK, NULL, "too much");
+  delta_test_expect_message(read_through(path, wants, 2, delta_allocator_system()), DELTA_STATUS_NOT_FOUND,
+                            "data.npz: no array 'label' (the model wants it as int64 [batch]); arrays in the file: 'x', 'extra0'",
+                            "too little");
+  delta_test_expect_message(read_through(path, wants, 1, delta_allocator_system()), DELTA_STATUS_OK, NULL, "too much");
   cr_expect(strstr(last_line, "does not use: 'extra0'") && strstr(last_line, "and 4 more"), "%s", last_line);
   delta_test_zip_free(&zip);
   delta_test_remove_folder();
@@ -416,13 +410,14 @@ Test(dataset, an_archive_with_too_much_or_too_little) {
 Test(dataset, no_samples_and_no_batch_dimension) {
   char path[DELTA_TEST_FILE_PATH_BYTES], spec[DELTA_TEST_FILE_PATH_BYTES + 8];
   delta_test_bytes_t bytes = {0};
-  delta_feed_want_t the_want = want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){4, 3});
+  delta_feed_want_t the_want = delta_test_want("a", DELTA_DTYPE_FLOAT32, 2, (const int64_t[]){4, 3});
   delta_test_npy(&bytes, "<f4", "(0, 3)", "", 0);
   snprintf(spec, sizeof spec, "a=%s", delta_test_write_file("a.npy", bytes.data, bytes.count, path));
-  expect(read_through(spec, &the_want, 1, delta_allocator_system()), DELTA_STATUS_MISMATCH, "no samples", "empty");
+  delta_test_expect_message(read_through(spec, &the_want, 1, delta_allocator_system()), DELTA_STATUS_MISMATCH, "no samples", "empty");
   the_want.shape = (delta_shape_t){0};
-  expect(read_through(spec, &the_want, 1, delta_allocator_system()), DELTA_STATUS_INVALID_ARGUMENT, "scalar", "scalar");
-  expect(read_through(spec, &the_want, 0, delta_allocator_system()), DELTA_STATUS_INVALID_ARGUMENT, "no inputs", "no wants");
+  delta_test_expect_message(read_through(spec, &the_want, 1, delta_allocator_system()), DELTA_STATUS_INVALID_ARGUMENT, "scalar", "scalar");
+  delta_test_expect_message(read_through(spec, &the_want, 0, delta_allocator_system()), DELTA_STATUS_INVALID_ARGUMENT, "no inputs",
+                            "no wants");
   delta_test_bytes_free(&bytes);
   delta_test_remove_folder();
 }

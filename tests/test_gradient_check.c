@@ -713,6 +713,30 @@ static void fill(fixture_t *f, delta_reference_values_t *values, const gradient_
   }
 }
 
+// The rows of the operator table say which operators have a gradient; each of them stands in the graph of a case.
+Test(gradient, every_operator_with_a_gradient_has_a_case) {
+  static const char *const gradient_names[DELTA_CORE_OP_COUNT] = {
+#define GRADIENT_NAME(id, name, least_in, most_in, least_out, most_out, gradient, flags) [DELTA_CORE_##id] = #gradient,
+      DELTA_CORE_OPS(GRADIENT_NAME)
+#undef GRADIENT_NAME
+  };
+  bool has_case[DELTA_CORE_OP_COUNT] = {false};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    fixture_t f = {.p = cases[i].p};
+    succeed(delta_graph_create(delta_allocator_system(), &f.graph), cases[i].name);
+    delta_emit_init(&f.emit, f.graph);
+    f.emit.name = "node";
+    cases[i].build(&f);
+    succeed(delta_emit_finish(&f.emit), cases[i].name);
+    for (size_t k = 0; k < f.graph->nodes.count; ++k) has_case[f.graph->nodes.items[k].op] = true;
+    delta_graph_free(f.graph);
+  }
+  for (int op = 0; op < DELTA_CORE_OP_COUNT; ++op) {
+    const bool has_gradient = strcmp(gradient_names[op], "none") != 0;
+    cr_expect(has_case[op] || !has_gradient, "operator '%s' has a gradient and no case", delta_core_op_info((delta_core_op_t)op)->name);
+  }
+}
+
 // The parameter is an index: each test is a process of its own, in which addresses of functions differ.
 ParameterizedTestParameters(gradient, central_differences) {
   static size_t indices[sizeof cases / sizeof cases[0]];

@@ -44,15 +44,6 @@ static const form_t forms[] = {
 #define NODE_INPUTS \
   "init x float32 [2,2] 1 4 3 8; init s float32 [2] 1 2; init b float32 [2] 0 1; init rm float32 [2] 0 10; init rv float32 [2] 4 16;"
 
-static delta_graph_t *import(const delta_model_t *model, const delta_import_options_t *options, delta_import_facts_t *facts) {
-  delta_graph_t *graph = NULL;
-  delta_status_t status = delta_import(model, options, delta_allocator_system(), &graph, facts);
-  cr_assert_null(status, "%s", delta_status_message(status));
-  status = delta_graph_check(graph);
-  cr_assert_null(status, "%s", delta_status_message(status));
-  return graph;
-}
-
 static delta_reference_values_t run(const delta_model_t *model, const delta_graph_t *graph) {
   delta_reference_values_t values = {0};
   cr_assert_null(delta_reference_values_init(graph, delta_allocator_system(), &values));
@@ -101,7 +92,7 @@ ParameterizedTest(int *index, import_batchnorm, statistics_by_form) {
   const delta_import_options_t options = {
       .training = form->training, .as_exported = form->as_exported, .batchnorm = form->mode, .levers = DELTA_LEVERS_ALL};
   delta_import_facts_t facts;
-  delta_graph_t *graph = import(model, &options, &facts);
+  delta_graph_t *graph = delta_test_import(model, &options, &facts);
   delta_reference_values_t values = run(model, graph);
   bool batch = form->expected == BATCH;
   static const double by_batch[] = {-1, -1, 1, 3}, by_running[] = {0.5, -2, 1.5, 0};
@@ -120,7 +111,7 @@ Test(import_batchnorm, unbiased_variance_when_asked) {
       delta_test_model_of("opset 15;" NODE_INPUTS "node BatchNormalization x s b rm rv -> y m v : momentum=0.75 training_mode=1; output y");
   const delta_import_options_t options = {.training = true, .batchnorm_unbiased = true, .levers = DELTA_LEVERS_ALL};
   delta_import_facts_t facts;
-  delta_graph_t *graph = import(model, &options, &facts);
+  delta_graph_t *graph = delta_test_import(model, &options, &facts);
   delta_reference_values_t values = run(model, graph);
   expect_statistic(graph, &values, "rv", true, (const double[]){3 + 0.5, 12 + 2});
   delta_reference_values_deinit(&values);
@@ -134,7 +125,7 @@ Test(import_batchnorm, outputs_of_the_file_and_states_are_made_apart) {
       "node BatchNormalization x s b rm rv -> y m v sm sv : momentum=0.75; output y; output m; output v; output sm; output sv");
   const delta_import_options_t options = {.training = true, .levers = DELTA_LEVERS_ALL};
   delta_import_facts_t facts;
-  delta_graph_t *graph = import(model, &options, &facts);
+  delta_graph_t *graph = delta_test_import(model, &options, &facts);
   delta_reference_values_t values = run(model, graph);
   static const double expected[5][2] = {{-1, -1}, {0.5, 9}, {3.25, 13}, {2, 6}, {1, 4}};
   for (size_t k = 1; k < 5; ++k) {

@@ -132,7 +132,7 @@ static const infer_case_t cases[] = {
     {"attention, mask", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0), 4, 1, {F(2, 3, 4), F(2, 5, 4), F(2, 5, 6), F(4, 5)}, "!broadcast"},
     {"attention, ratio without seed", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 0.1), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!seed"},
     {"attention, ratio", DELTA_CORE_ATTENTION, ATTENTION(.ratio = 2), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!ratio is 2"},
-    {"attention, rank", DELTA_CORE_ATTENTION, ATTENTION(.heads_inside = true), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!dimensions"},
+    {"attention, rank", DELTA_CORE_ATTENTION, ATTENTION(.heads_inside = true), 3, 1, {F(3, 4), F(5, 4), F(5, 6)}, "!queries of rank 2"},
     {"attention_grad",
      DELTA_CORE_ATTENTION_GRAD,
      ATTENTION(.ratio = 0),

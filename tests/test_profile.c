@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "onnx/graph/emit.h"
 #include "runtime/layouts.h"
+#include "runtime/select.h"
 #include "tests/support/model_file.h"
 #include "tests/support/planning.h"
 
@@ -205,4 +206,44 @@ Test(profile, measured_once) {
     delta_profiler_destroy(profiler);
   }
   delta_graph_free(graph);
+}
+
+static void on_line(void *self, delta_log_level_t level, const char *line) {
+  (void)level;
+  snprintf(self, 256, "%s", line);
+}
+
+// When time is up the rest is left out, and said; the roofline stands in.
+Test(profile, measuring_ends) {
+  setenv("XDG_CACHE_HOME", folder.path, 1);
+  char line[256] = "";
+  const delta_profiler_options_t options = {
+      .device = device, .most_seconds = 1e-9, .progress = on_measured, .log = {.self = line, .write = on_line}};
+  delta_graph_t *graph = make_graph();
+  delta_profiler_t *profiler = NULL;
+  delta_test_must(delta_profiler_create(&options, delta_allocator_system(), &profiler));
+  reports = 0;
+  delta_test_must(delta_profiler_measure(profiler, (const delta_graph_t *const *)&graph, 1));
+  cr_expect_eq(delta_profiler_profile(profiler)->entries.count, 0);
+  cr_expect(strstr(line, "1 of 1 kernels"), "%s", line);
+  cr_expect(reports > 0 && reports % 2 == 0, "%u reports", reports);
+  cr_expect(delta_node_seconds(device, graph, (delta_node_id_t){0}, delta_profiler_profile(profiler)) > 0);
+  delta_profiler_destroy(profiler);
+  delta_graph_free(graph);
+}
+
+// Copies are measured alone, beside compute and both ways at once, and are said to be.
+Test(profile, copies_are_measured) {
+  setenv("XDG_CACHE_HOME", folder.path, 1);
+  static const delta_profile_id_t ids[] = {DELTA_PROFILE_OFFLOAD,        DELTA_PROFILE_PREFETCH,        DELTA_PROFILE_SHARED,
+                                           DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_PREFETCH_BESIDE, DELTA_PROFILE_COPY};
+  const delta_profiler_options_t options = {.device = device};
+  delta_profiler_t *profiler = NULL;
+  delta_test_must(delta_profiler_create(&options, delta_allocator_system(), &profiler));
+  const delta_profile_t *measured = delta_profiler_profile(profiler);
+  for (size_t i = 0; i < 3; ++i) cr_expect_not(delta_profile_is_measured(measured, ids[i]), "number %zu", i);
+  delta_test_must(delta_profiler_measure_copies(profiler));
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; ++i)
+    cr_expect(delta_profile_is_measured(measured, ids[i]) && delta_profile_number(measured, ids[i]) > 0, "number %zu", i);
+  delta_profiler_destroy(profiler);
 }

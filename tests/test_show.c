@@ -244,6 +244,33 @@ ParameterizedTest(shown_case_t *c, show, trace) {
   close_case(&shown);
 }
 
+// Whatever allocation fails, nothing is left.
+Test(show, allocations_may_fail, .timeout = 60) {
+  shown_t shown;
+  open_case(&shown_cases[4], &shown);
+  const delta_report_t report = {.model = "m", .views = &shown.view, .view_count = 1};
+  const delta_trace_head_t head = {.model = "m", .source = "planned"};
+  size_t failures = 0;
+  for (size_t n = 1;; ++n) {
+    delta_test_allocator_t faults;
+    delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
+    const delta_allocator_t allocator = delta_test_allocator_interface(&faults);
+    delta_text_t text;
+    delta_text_init(&text, allocator);
+    delta_status_t status = delta_report_text(&report, allocator, &text);
+    if (!status) status = delta_trace_text(&head, &shown.view, 1, allocator, &text);
+    cr_assert(!status || delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY, "%s", delta_status_message(status));
+    const bool failed = status != NULL;
+    failures += failed;
+    delta_status_free(status);
+    delta_text_deinit(&text);
+    cr_assert_eq(faults.live_bytes, 0, "allocation %zu leaves %zu bytes", n, (size_t)faults.live_bytes);
+    if (!failed) break;
+  }
+  cr_assert_geq(failures, 20);
+  close_case(&shown);
+}
+
 // Measured times take the place of planned ones.
 Test(show, measured_times) {
   shown_t shown;

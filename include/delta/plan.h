@@ -57,7 +57,7 @@ typedef struct delta_plan_options {
       *layout; // how tensors of convolutions lie: "auto" (the fastest way); for experiments one for all: "plain", "channels_last", ...
   const char *output_path; // where the plan will be saved: refused before any work when it cannot be; NULL: not looked at
   // Where delta_plan_write_report and delta_plan_write_trace will write: the plan keeps what they need, and the paths are looked at like output_path; NULL for
-  // none. With a report other budgets are tried too, for at most as long as the search may take.
+  // none. With a report other budgets are tried too, for about as long as the search may take.
   const char *report_path, *trace_path;
   const char *init; // "as-given", or "random": weights whose external data is missing are drawn by role, for benchmarks
   uint64_t init_seed;
@@ -88,10 +88,11 @@ DELTA_API void delta_plan_free(delta_plan_t *plan);
 // given its model since; INVALID_ARGUMENT otherwise. Written aside and renamed.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_report(const delta_plan_t *plan, const char *path);
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_write_trace(const delta_plan_t *plan, const char *path);
-// Gives a loaded plan what the two need, by building its programs again from the model: that at model_path, or its own beside plan_path. MISMATCH when
-// the model is another, MALFORMED when the plan is not one of it. No weights are read.
+// Gives a loaded plan what the two need, by building its programs again from the model: that at model_path, or, where it is NULL, its own beside plan_path. `device`
+// is "NAME.json", the profile, when the plan was made for a device that is not there; NULL: the plan's. MISMATCH when the model is another, MALFORMED when
+// the plan is not one of it. No weights are read.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_open_model(delta_plan_t *plan, const char *plan_path, const char *model_path,
-                                                              const char *external_data, delta_log_sink_t log);
+                                                              const char *external_data, const char *device, delta_log_sink_t log);
 
 // An input of the programs: what a data reader must supply.
 typedef struct delta_input_info {

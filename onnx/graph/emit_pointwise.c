@@ -177,26 +177,6 @@ delta_tensor_id_t delta_emit_fill(delta_emit_t *emit, delta_dtype_t dtype, const
   return output;
 }
 
-static bool gives_bool(delta_expr_op_t op) {
-  switch (op) {
-    case DELTA_EXPR_EQ:
-    case DELTA_EXPR_NE:
-    case DELTA_EXPR_LT:
-    case DELTA_EXPR_LE:
-    case DELTA_EXPR_GT:
-    case DELTA_EXPR_GE:
-    case DELTA_EXPR_AND:
-    case DELTA_EXPR_OR:
-    case DELTA_EXPR_XOR:
-    case DELTA_EXPR_NOT:
-    case DELTA_EXPR_ISNAN:
-    case DELTA_EXPR_ISINF:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // One operation over inputs; those from `typed` on must agree in type, which is the result's.
 static delta_tensor_id_t emit_operation(delta_emit_t *emit, delta_expr_op_t op, const delta_tensor_id_t *inputs, uint32_t count,
                                         uint32_t typed) {
@@ -216,7 +196,7 @@ static delta_tensor_id_t emit_operation(delta_emit_t *emit, delta_expr_op_t op, 
   uint16_t operands[3] = {0};
   for (uint32_t k = 0; k < count; ++k) operands[k] = delta_expr_input(&builder, (uint16_t)k);
   delta_expr_output(&builder, delta_expr_apply(&builder, op, operands));
-  return delta_emit_expr(emit, &builder, gives_bool(op) ? DELTA_DTYPE_BOOL : dtype, inputs, count);
+  return delta_emit_expr(emit, &builder, delta_expr_gives_bool(op) ? DELTA_DTYPE_BOOL : dtype, inputs, count);
 }
 
 delta_tensor_id_t delta_emit_unary(delta_emit_t *emit, delta_expr_op_t op, delta_tensor_id_t x) {
@@ -233,7 +213,7 @@ delta_tensor_id_t delta_emit_binary_real(delta_emit_t *emit, delta_expr_op_t op,
   delta_expr_builder_init(&builder, delta_expr_compute_type(&dtype, 1));
   const uint16_t x = delta_expr_input(&builder, 0);
   delta_expr_output(&builder, delta_expr_binary(&builder, op, x, delta_expr_real(&builder, b)));
-  return delta_emit_expr(emit, &builder, gives_bool(op) ? DELTA_DTYPE_BOOL : dtype, &a, 1);
+  return delta_emit_expr(emit, &builder, delta_expr_gives_bool(op) ? DELTA_DTYPE_BOOL : dtype, &a, 1);
 }
 
 delta_tensor_id_t delta_emit_select(delta_emit_t *emit, delta_tensor_id_t condition, delta_tensor_id_t a, delta_tensor_id_t b) {

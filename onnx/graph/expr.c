@@ -389,3 +389,23 @@ delta_status_t delta_expr_validate(const delta_expr_t *expr) {
   }
   return DELTA_OK;
 }
+
+bool delta_expr_gives_bool(delta_expr_op_t op) {
+  switch (op) {
+    case DELTA_EXPR_EQ:
+    case DELTA_EXPR_NE:
+    case DELTA_EXPR_LT:
+    case DELTA_EXPR_LE:
+    case DELTA_EXPR_GT:
+    case DELTA_EXPR_GE:
+    case DELTA_EXPR_AND:
+    case DELTA_EXPR_OR:
+    case DELTA_EXPR_XOR:
+    case DELTA_EXPR_NOT:
+    case DELTA_EXPR_ISNAN:
+    case DELTA_EXPR_ISINF:
+      return true;
+    default:
+      return false;
+  }
+}

@@ -61,6 +61,9 @@ uint16_t delta_expr_binary(delta_expr_builder_t *builder, delta_expr_op_t op, ui
 uint16_t delta_expr_select(delta_expr_builder_t *builder, uint16_t condition, uint16_t a, uint16_t b);
 void delta_expr_output(delta_expr_builder_t *builder, uint16_t instr);
 
+// Whether an operation gives 0 or 1: comparisons, logic, tests.
+bool delta_expr_gives_bool(delta_expr_op_t op);
+
 // Any operation: operands beyond its arity are ignored.
 uint16_t delta_expr_apply(delta_expr_builder_t *builder, delta_expr_op_t op, const uint16_t operands[3]);
 // Appends what `from` needs for its outputs; inputs[k] is the builder's instruction that stands for input k. out_instrs[k] gives output k.

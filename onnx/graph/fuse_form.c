@@ -78,23 +78,8 @@ static bool finish_merge(delta_fuse_merge_t *merge) {
 
 // What the instruction's value becomes by being stored as bool and loaded again.
 static uint16_t as_bool(delta_expr_builder_t *builder, uint16_t instr) {
-  switch (builder->storage[instr].op) {
-    case DELTA_EXPR_EQ:
-    case DELTA_EXPR_NE:
-    case DELTA_EXPR_LT:
-    case DELTA_EXPR_LE:
-    case DELTA_EXPR_GT:
-    case DELTA_EXPR_GE:
-    case DELTA_EXPR_AND:
-    case DELTA_EXPR_OR:
-    case DELTA_EXPR_XOR:
-    case DELTA_EXPR_NOT:
-    case DELTA_EXPR_ISNAN:
-    case DELTA_EXPR_ISINF:
-      return instr;
-    default:
-      return delta_expr_binary(builder, DELTA_EXPR_NE, instr, delta_expr_integer(builder, 0));
-  }
+  if (delta_expr_gives_bool(builder->storage[instr].op)) return instr;
+  return delta_expr_binary(builder, DELTA_EXPR_NE, instr, delta_expr_integer(builder, 0));
 }
 
 bool delta_fuse_absorb(const delta_fuse_form_t *reader, const delta_fuse_form_t *producer, delta_fuse_merge_t *out_merge) {

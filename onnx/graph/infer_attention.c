@@ -42,7 +42,7 @@ static delta_status_t check_inputs(const delta_infer_args_t *args, uint32_t firs
                        *value = delta_infer_input(args, first + DELTA_ATTENTION_VALUE);
   const int32_t rank = query->shape.rank, least = attrs->heads_inside ? 3 : 2;
   DELTA_RETURN_IF_ERROR(delta_infer_float("queries", query));
-  if (rank < least) return delta_status_make(MALFORMED, "queries of %" PRId32 " dimensions; at least %" PRId32 " are wanted", rank, least);
+  if (rank < least) return delta_status_make(MALFORMED, "queries of rank %" PRId32 "; at least rank %" PRId32 " is wanted", rank, least);
   if (value->shape.rank != rank) return delta_infer_same_shape("values", &value->shape, &query->shape);
   DELTA_RETURN_IF_ERROR(check_operand("keys", attrs, key, query, query->shape.dims[rank - 1]));
   DELTA_RETURN_IF_ERROR(check_operand("values", attrs, value, key, value->shape.dims[rank - 1]));

@@ -13,8 +13,8 @@ static delta_shape_t without_axis(const delta_shape_t *shape, int32_t axis) {
 static delta_status_t check_scores(const delta_class_loss_attrs_t *attrs, const delta_shape_t *scores) {
   DELTA_RETURN_IF_ERROR(delta_infer_axis("axis", attrs->axis, scores->rank));
   if (scores->dims[attrs->axis] == attrs->classes) return DELTA_OK;
-  return delta_status_make(MALFORMED, "there are %" PRId64 " classes, but axis %" PRId32 " of the scores has %" PRId64, attrs->classes,
-                           attrs->axis, scores->dims[attrs->axis]);
+  return delta_status_make(MALFORMED, "the loss is for %" PRId64 " class%s, but axis %" PRId32 " of the scores has %" PRId64,
+                           attrs->classes, attrs->classes == 1 ? "" : "es", attrs->axis, scores->dims[attrs->axis]);
 }
 
 static delta_status_t check_labels(const delta_tensor_t *labels, const delta_shape_t *wanted) {

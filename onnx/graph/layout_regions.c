@@ -111,15 +111,21 @@ static void join(region_finder_t *finder, uint32_t a, uint32_t b) {
   finder->parent[a > b ? a : b] = a < b ? a : b;
 }
 
+// Input `k` of a node when it is a tensor whose layout matters to the node; NULL otherwise.
+static const delta_tensor_t *lying_input(const delta_graph_t *graph, const delta_node_t *node, delta_layout_part_t part, uint32_t k) {
+  if (delta_tensor_is_none(node->inputs[k]) || !operand_lies(node, part, false, k)) return NULL;
+  const delta_tensor_t *tensor = delta_graph_tensor(graph, node->inputs[k]);
+  return may_lie(&tensor->shape) && !delta_layout_is_free(&tensor->shape) ? tensor : NULL;
+}
+
 static void join_producers(region_finder_t *finder, uint32_t index) {
   const delta_graph_t *graph = finder->graph;
   const delta_node_t *node = &graph->nodes.items[index];
   delta_shape_t shape;
   const delta_layout_part_t part = delta_layout_part_of(graph, node, &shape);
   for (uint32_t k = 0; k < node->input_count; ++k) {
-    if (delta_tensor_is_none(node->inputs[k]) || !operand_lies(node, part, false, k)) continue;
-    const delta_tensor_t *tensor = delta_graph_tensor(graph, node->inputs[k]);
-    if (tensor->role != DELTA_ROLE_COMPUTED || !may_lie(&tensor->shape) || delta_layout_is_free(&tensor->shape)) continue;
+    const delta_tensor_t *tensor = lying_input(graph, node, part, k);
+    if (!tensor || tensor->role != DELTA_ROLE_COMPUTED) continue;
     const delta_node_t *producer = delta_graph_node(graph, tensor->producer);
     const delta_layout_part_t producer_part = delta_layout_part_of(graph, producer, &shape);
     if (operand_lies(producer, producer_part, true, tensor->producer_output)) join(finder, index, tensor->producer.index);
@@ -133,9 +139,7 @@ static void join_readers(region_finder_t *finder, uint32_t index, uint32_t *read
   delta_shape_t shape;
   const delta_layout_part_t part = delta_layout_part_of(graph, node, &shape);
   for (uint32_t k = 0; k < node->input_count; ++k) {
-    if (delta_tensor_is_none(node->inputs[k]) || !operand_lies(node, part, false, k)) continue;
-    const delta_tensor_t *tensor = delta_graph_tensor(graph, node->inputs[k]);
-    if (!may_lie(&tensor->shape) || delta_layout_is_free(&tensor->shape)) continue;
+    if (!lying_input(graph, node, part, k)) continue;
     uint32_t *reader = &reader_of_tensor[node->inputs[k].index];
     if (*reader == DELTA_INDEX_NONE) *reader = index;
     join(finder, index, *reader);

@@ -149,8 +149,8 @@ delta_status_t delta_import_input_shapes(delta_import_state_t *state, delta_shap
     DELTA_GOTO_IF_ERROR(status, resolve_input(&search, value, state->uses[model->inputs[k].index], &shapes[k]), cleanup);
   }
   if (search.unknown_count > 0) {
-    status = delta_status_make(INVALID_ARGUMENT, "%u dimensions of the model's inputs are unknown: %s", search.unknown_count,
-                               search.unknown.items);
+    status = delta_status_make(INVALID_ARGUMENT, "%u dimension%s of the model's inputs %s unknown: %s", search.unknown_count,
+                               DELTA_PLURAL(search.unknown_count), search.unknown_count == 1 ? "is" : "are", search.unknown.items);
     goto cleanup;
   }
   if (state->options->batch > 0 && !search.batch_used) {

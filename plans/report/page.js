@@ -132,6 +132,7 @@
   const view = {program: null, axis: "time", colour: "kind", from: 0, to: 1, marked: null, hover: null,
                 sort: "paid", descending: true, actions: new Set(["swap", "rebuild", "keep"]), text: "", rows: 100};
   const chart = byId("chart"), tip = byId("tip");
+  const still = document.createElement("canvas"); // the drawing without what follows the pointer
   let layout = null; // of the last drawing
 
   const xOf = (step) => view.axis === "step" ? step : view.program.steps.start_ns[step];
@@ -158,9 +159,9 @@
     if (!program) return;
     const width = chart.clientWidth || 1200, height = chart.clientHeight || 640;
     const scale = document.documentElement.hasAttribute("data-print") ? 3 : window.devicePixelRatio || 1;
-    chart.width = Math.round(width * scale);
-    chart.height = Math.round(height * scale);
-    const paint = chart.getContext("2d");
+    still.width = Math.round(width * scale);
+    still.height = Math.round(height * scale);
+    const paint = still.getContext("2d");
     paint.scale(scale, scale);
     const styles = getComputedStyle(document.documentElement), colour = (name) => styles.getPropertyValue("--" + name).trim();
     const left = 78, right = width - 8;
@@ -174,7 +175,7 @@
     const all = xAll(), from = view.from * all, to = view.to * all;
     const px = (x) => left + (x - from) / (to - from) * (right - left);
     const py = (panel, bytes) => panel.bottom - bytes / top * (panel.bottom - panel.top);
-    layout = {left, right, width, height, panels, laneTop, laneHeight, px, py, from, to, top, all,
+    layout = {left, right, width, height, scale, panels, laneTop, laneHeight, px, py, from, to, top, all,
               xAt: (pixel) => from + (pixel - left) / (right - left) * (to - from)};
 
     paint.font = "12px system-ui, sans-serif";
@@ -216,7 +217,19 @@
       paint.fillText(name, left - 8, laneTop + laneHeight * (lane + 0.5));
     });
     drawAxis(paint, colour, laneTop + laneHeight * data.lanes.length, from, to);
-    drawHover(paint, colour);
+    chart.width = still.width;
+    chart.height = still.height;
+    drawPointer();
+  }
+
+  // Copies the drawing and puts on it what follows the pointer: many blocks are painted once, and not with every move.
+  function drawPointer() {
+    const paint = chart.getContext("2d"), styles = getComputedStyle(document.documentElement);
+    paint.setTransform(1, 0, 0, 1, 0, 0);
+    paint.clearRect(0, 0, chart.width, chart.height);
+    paint.drawImage(still, 0, 0);
+    paint.scale(layout.scale, layout.scale);
+    drawHover(paint, (name) => styles.getPropertyValue("--" + name).trim());
   }
 
   function drawLive(paint, program, panel, colour) {
@@ -509,7 +522,7 @@
         description = describeLive(stepReached(x));
       }
     }
-    draw();
+    drawPointer();
     if (description) showTip(x, y, description);
     else tip.hidden = true;
   }
@@ -533,7 +546,7 @@
   }
 
   chart.addEventListener("mousemove", onMove);
-  chart.addEventListener("mouseleave", () => { view.hover = null; tip.hidden = true; draw(); });
+  chart.addEventListener("mouseleave", () => { view.hover = null; tip.hidden = true; drawPointer(); });
   chart.addEventListener("mousedown", (event) => { if (view.hover && event.button === 0) view.hover.drag = view.hover.x; });
   chart.addEventListener("mouseup", () => {
     const {hover} = view;
@@ -599,7 +612,7 @@
     const tiles = [["Budget", data.budget_bytes === null ? "unlimited" : bytesText(data.budget_bytes)], ["Peak", peak],
       ["Predicted step", secondsText(data.step_seconds)]];
     if (slow !== null) tiles.push(["Slowdown", percentText(Math.max(slow, 0))]);
-    tiles.push(["Copied below a step", bytesText(main.swapped_bytes)], ["Made again a step", secondsText(main.recompute_seconds)]);
+    tiles.push(["Swapped per step", bytesText(main.swapped_bytes)], ["Rebuilt per step", secondsText(main.recompute_seconds)]);
     byId("tiles").replaceChildren(...tiles.map(([what, value]) => make("div", {}, make("span", {}, what), make("b", {}, value))));
     const choice = byId("program");
     data.programs.forEach((program, i) => choice.append(make("option", {value: i},
@@ -683,7 +696,8 @@
       line(cx - 4, cy - 4, cx + 4, cy + 4, "missing");
       line(cx - 4, cy + 4, cx + 4, cy - 4, "missing");
     }
-    if (points.length > 1) svg.append(makeSvg("polyline", {class: "curve", points: points.map(([b, s]) => x(b) + "," + y(s)).join(" ")}));
+    const curve = [...points, own].sort((a, b) => a[0] - b[0]);
+    if (points.length > 0) svg.append(makeSvg("polyline", {class: "curve", points: curve.map(([b, s]) => x(b) + "," + y(s)).join(" ")}));
     for (const [bytes, slow] of points) {
       const dot = makeSvg("circle", {cx: x(bytes), cy: y(slow), r: 3.5, class: "dot"});
       dot.append(makeSvg("title", {}, bytesText(bytes) + ": " + percentText(slow)));
@@ -822,5 +836,5 @@
   fillSweep();
   showProgram(0);
   // Where all bytes are of one kind, as in a problem file, actions tell more.
-  if (new Set(view.program.stays.map((stay) => stay.kind)).size < 2) document.querySelector("[data-colour=action]").click();
+  if (new Set(view.program.stays.map((stay) => stay.kind).filter((kind) => kind !== "workspace")).size < 2) document.querySelector("[data-colour=action]").click();
 })();

@@ -36,7 +36,7 @@ static delta_status_t describe(const delta_onednn_primitive_t *primitive, const 
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_primitive_attr_create(&attributes)), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
-  if (sums) DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_post_ops(attributes, sums)), cleanup);
+  if (sums) DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_primitive_attr_set_post_ops(attributes, sums)), cleanup);
   status = DELTA_ONEDNN(delta_onednn_call_primitive_desc_create(out_description, descriptor, attributes, primitive->engine, hint));
 cleanup:
   if (attributes) dnnl_primitive_attr_destroy(attributes);
@@ -52,8 +52,8 @@ delta_status_t delta_onednn_describe_adding(const delta_onednn_primitive_t *prim
                                             dnnl_primitive_desc_t *out_description) {
   dnnl_post_ops_t sums = NULL;
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_post_ops_create(&sums)), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_post_ops_append_sum(sums, 1.0f)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_post_ops_create(&sums)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_post_ops_append_sum(sums, 1.0f)), cleanup);
   status = describe(primitive, descriptor, sums, NULL, out_description);
 cleanup:
   if (sums) dnnl_post_ops_destroy(sums);

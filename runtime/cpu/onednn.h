@@ -11,9 +11,11 @@
 enum { DELTA_ONEDNN_MAX_ARGS = 5 };
 
 // oneDNN's calls that may throw, as functions that return dnnl_out_of_memory instead.
-#define DELTA_ONEDNN_CALL(name, parameters, arguments) dnnl_status_t delta_onednn_call_##name parameters;
+#define DELTA_ONEDNN_MAKE(name, parameters, arguments) dnnl_status_t delta_onednn_call_##name parameters;
+#define DELTA_ONEDNN_CALL(name, parameters, arguments) DELTA_ONEDNN_MAKE(name, parameters, arguments)
 #include "runtime/cpu/onednn_calls.inc"
 #undef DELTA_ONEDNN_CALL
+#undef DELTA_ONEDNN_MAKE
 
 // A primitive with its memory objects; stored as a kernel's state.
 typedef struct delta_onednn_primitive {

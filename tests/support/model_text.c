@@ -270,3 +270,12 @@ void delta_test_fill_states(const delta_model_t *model, delta_reference_values_t
     cr_assert_null(status, "%s", delta_status_message(status));
   }
 }
+
+delta_graph_t *delta_test_import(const delta_model_t *model, const delta_import_options_t *options, delta_import_facts_t *facts) {
+  delta_graph_t *graph = NULL;
+  delta_status_t status = delta_import(model, options, delta_allocator_system(), &graph, facts);
+  cr_assert_null(status, "%s", delta_status_message(status));
+  status = delta_graph_check(graph);
+  cr_assert_null(status, "%s", delta_status_message(status));
+  return graph;
+}

@@ -18,6 +18,9 @@
 // Fails the running test on bad text or when memory is short. The caller frees the model.
 delta_model_t *delta_test_model_of(const char *text);
 
+// Imports the model; fails the running test when that is refused, or gives a graph that is not sound. The caller frees the graph.
+delta_graph_t *delta_test_import(const delta_model_t *model, const delta_import_options_t *options, delta_import_facts_t *facts);
+
 // Fills the states of a graph imported from `model` with the initializers' values.
 void delta_test_fill_states(const delta_model_t *model, delta_reference_values_t *values);
 

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/sanitized.h"
+
 enum { OUTPUT, ERROR, STREAMS };
 
 static double now_seconds(void) {
@@ -21,14 +23,8 @@ static double now_seconds(void) {
 static double seconds_of(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec * 1e-6; }
 
 bool delta_process_is_plain_build(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef DELTA_TEST_SANITIZED
   return false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return false;
-#else
-  return true;
-#endif
 #else
   return true;
 #endif
