@@ -56,7 +56,7 @@ static delta_problem_t *make_problem(uint32_t step_count) {
   delta_test_must(DELTA_REGION_ALLOCATE(&problem->region, 2 * (size_t)depth, &problem->steps));
   problem->alignment_bytes = 64;
   problem->budget_bytes = problem->host_budget_bytes = UINT64_MAX;
-  problem->offload_bytes_per_second = problem->prefetch_bytes_per_second = 500.0 * MIB;
+  problem->offload_bytes_per_second = problem->prefetch_bytes_per_second = 100.0 * MIB;
   add_tensor(problem, 1, DELTA_TENSOR_INPUT);
   for (uint32_t i = 1; i <= depth; ++i) {
     const uint32_t inputs[] = {i - 1, i > SKIP ? i - SKIP : 0};
