@@ -149,8 +149,11 @@ static delta_status_t try_price(delta_search_state_t *state, double part, double
 static delta_status_t sweep_prices(delta_search_state_t *state) {
   double best_part = LEAST_PRICE, best_seconds = INFINITY, seconds;
   const double ratio = pow(MOST_PRICE / LEAST_PRICE, 1.0 / (PRICE_COUNT - 1));
-  for (int i = 0; i < PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
-    const double part = LEAST_PRICE * pow(ratio, i);
+  for (int i = 0; i <= PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
+    // From the middle of the grid outwards: where there is time for few, the extremes are left.
+    const int place = PRICE_COUNT / 2 + (i % 2 ? (i + 1) / 2 : -i / 2);
+    if (place < 0 || place >= PRICE_COUNT) continue;
+    const double part = LEAST_PRICE * pow(ratio, place);
     DELTA_RETURN_IF_ERROR(try_price(state, part, &seconds));
     if (seconds < best_seconds) {
       best_seconds = seconds;

@@ -34,15 +34,15 @@ typedef struct delta_search_state {
   uint64_t evaluations_before;           // of earlier rounds
   double best_seconds;                   // of all rounds
   uint64_t best_evaluations;             // after which it was found
-  double bound_seconds; // no plan is faster
-  double good_price;    // of the greedy that was fastest, as a part of a lane's time
+  double bound_seconds;                  // no plan is faster
+  double good_price;                     // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;
   delta_search_plan_t seeds[DELTA_SEARCH_SEEDS]; // the fastest greedies
-  delta_decision_t *items; // scratch: decisions of a plan
-  double *place_seconds;   // by place in the order: when its step begins if steps run one after another; one more at the end
-  uint8_t *refused;        // by gap: bit per action that did not help in this greedy
-  uint32_t *active;        // scratch: gaps whose action is not the default
-  uint32_t *candidates;    // gaps that are worth a move: those with bytes over steps that are too full when everything is kept
+  delta_decision_t *items;                       // scratch: decisions of a plan
+  double *place_seconds; // by place in the order: when its step begins if steps run one after another; one more at the end
+  uint8_t *refused;      // by gap: bit per action that did not help in this greedy
+  uint32_t *active;      // scratch: gaps whose action is not the default
+  uint32_t *candidates;  // gaps that are worth a move: those with bytes over steps that are too full when everything is kept
   uint32_t candidate_count;
   DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   // Of the schedule measured last:
