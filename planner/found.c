@@ -5,7 +5,14 @@
 #include "planner/simulate.h"
 
 // Searches go on from each other, each longer than the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
-enum { LEAST_SEARCHES = 10, FIRST_EVALUATIONS = 600, DEFAULT_EVALUATIONS = 20000, FINEST_PARTS = 1000, HASTY_EVALUATIONS = 2000 };
+enum {
+  LEAST_SEARCHES = 10,
+  FIRST_EVALUATIONS = 600,
+  DEFAULT_EVALUATIONS = 20000,
+  FINEST_PARTS = 400,
+  MOST_REOPENINGS = 4,
+  HASTY_EVALUATIONS = 2000
+};
 
 typedef struct finder {
   const delta_problem_t *problem;
@@ -16,6 +23,7 @@ typedef struct finder {
   delta_decisions_t decisions;
   uint64_t tried_bytes;   // the capacity that searches are given
   uint64_t missing_bytes; // the last of them whose plan had no addresses within the capacity; at first the capacity
+  int reopenings;
   uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
   bool has_failed, has_fit; // the last search, in time and in addresses
@@ -46,8 +54,15 @@ cleanup:
 static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
   const uint64_t capacity_bytes = finder->options->capacity_bytes;
   if (finder->has_fit) {
-    const uint64_t left_bytes = finder->missing_bytes > finder->tried_bytes ? finder->missing_bytes - finder->tried_bytes : 0;
-    if (left_bytes > capacity_bytes / FINEST_PARTS) finder->tried_bytes += left_bytes / 2;
+    const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS;
+    // What a plan missed by, a later one need not: now and then all of the capacity is open again.
+    if (finder->missing_bytes <= finder->tried_bytes + finest_bytes && finder->reopenings < MOST_REOPENINGS) {
+      finder->missing_bytes = capacity_bytes;
+      ++finder->reopenings;
+    }
+    if (finder->missing_bytes > finder->tried_bytes + finest_bytes) {
+      finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
+    }
   } else {
     const uint64_t beyond_bytes = arena_bytes - capacity_bytes;
     finder->missing_bytes = finder->tried_bytes;
