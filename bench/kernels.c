@@ -54,8 +54,8 @@ typedef struct bench_row {
   NODE(POINTWISE, delta_pointwise_attrs_t, shape, {DELTA_DTYPE_FLOAT32},               \
        {DELTA_DTYPE_FLOAT32, 1, 2, 1, {1}, (delta_expr_instr_t[]){IN(0), DO(op, 0)}}), \
       1, 1
-#define ADD_BIAS                                                                                  \
-  NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(32, 64, 56, 56), {DELTA_DTYPE_FLOAT32},          \
+#define ADD_BIAS(...)                                                                             \
+  NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(__VA_ARGS__), {DELTA_DTYPE_FLOAT32},             \
        {DELTA_DTYPE_FLOAT32, 2, 3, 1, {2}, (delta_expr_instr_t[]){IN(0), IN(1), DO(ADD, 0, 1)}}), \
       2, 1
 #define SUM(shape, axes)                                                                     \
@@ -65,7 +65,9 @@ typedef struct bench_row {
 
 static const bench_row_t rows[] = {
     {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
-    {"add bias 32x64x56x56", ADD_BIAS, {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
+    {"add bias 32x64x56x56", ADD_BIAS(32, 64, 56, 56), {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
+    {"add bias, blocks of 16", ADD_BIAS(16, 60, 7, 7, 16), {REALS(16, 60, 7, 7, 16), REALS(1, 60, 1, 1, 16)}, 0},
+    {"add bias, rows 512x768", ADD_BIAS(512, 768), {REALS(512, 768), REALS(768)}, 0},
     {"relu 6.4M", UNARY(RELU, SHAPE(6422528)), {REALS(6422528)}, 0},
     {"exp 6.4M", UNARY(EXP, SHAPE(6422528)), {REALS(6422528)}, 0},
     {"log 6.4M", UNARY(LOG, SHAPE(6422528)), {REALS(6422528)}, 0},

@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/compare.h"
 #include "cli/fit.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
@@ -25,12 +26,12 @@
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
-  const char *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
-      *dump_problem, *report, *trace, *model;
+  const char *split, *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
+      *dump_problem, *report, *trace, *model, *budgets;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
-  bool nesterov, batchnorm_unbiased, json, verbose, devices, fit;
+  bool nesterov, batchnorm_unbiased, json, verbose, devices, fit, compare;
   delta_option_list_t dims, freeze, train;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -108,13 +109,22 @@ static const delta_option_t option_rows[] = {
      .help =
          "How tensors are released when the budget is below what the step takes without one. delta (the default): the fastest plan that a "
          "search over swaps and rebuilds finds; swap, recompute: the same search with one of the two. delta-fixed: as DELTA chooses, with "
-         "its "
-         "copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget is soft, "
-         "and a "
-         "plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager framework holds, "
-         "to "
-         "compare with."},
-    LATER("MEMORY", "--split", TEXT, "off|on", unavailable, "Runs regions in parts along the batch."),
+         "its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget is "
+         "soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with. chen, checkmate, dtr, superneurons, vdnn, capuchin, tsplit, pofo: the rules of others, from "
+         "their papers."},
+    {.section = "MEMORY",
+     .name = "--split",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "off|on|auto|N",
+     .offset = AT(split),
+     .help = "Whether the step runs in parts along the batch, one after the other where nothing couples them (batch statistics do): less "
+             "memory, "
+             "more and smaller kernels. off (the default); N: 2 to 16 parts; on: whatever plan is fastest within the time limit, whole or "
+             "in parts; "
+             "auto: in parts only if it does not fit whole. N:SHARE% splits only what has tensors of at least that share of the largest. "
+             "Sums over the "
+             "batch round differently in parts, so results depend on it."},
     {.section = "MEMORY",
      .name = "--levers",
      .kind = DELTA_OPTION_TEXT,
@@ -147,7 +157,17 @@ static const delta_option_t option_rows[] = {
          "Prints, in place of a plan, a table of batches and budgets with the predicted slowdown of each, and the largest batch that "
          "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); --time-limit is "
          "for all of the table's searches together. Nothing is measured."},
-    LATER("MEMORY", "--compare", FLAG, NULL, unavailable_flag, "A table of all policies at this budget."),
+    {.section = "MEMORY",
+     .name = "--compare",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(compare),
+     .help = "In place of a plan: a table of what every policy makes of each of --budgets, or of a problem file's own budget."},
+    {.section = "MEMORY",
+     .name = "--budgets",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "LIST",
+     .offset = AT(budgets),
+     .help = "Of --compare: sizes with commas, or percentages of what an eager framework holds, as in 60%,40%,8GiB."},
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
@@ -346,6 +366,7 @@ static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [op
                                        "PROBLEM.json [-o FILE.json] [--report FILE.html] [options]",
                                        "MODEL.plan [--report FILE.html] [--trace FILE.json]",
                                        "--fit MODEL.onnx --loss NAME [--budget SIZE,SIZE] [options]",
+                                       "--compare MODEL.onnx|PROBLEM.json --budgets LIST [options]",
                                        "--devices",
                                        NULL};
 
@@ -425,6 +446,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.device = settings->device;
   if (settings->policy) options.policy = settings->policy;
   options.levers = settings->levers;
+  options.split = settings->split;
   options.budget = settings->budget;
   options.host_budget = settings->host_budget;
   options.batch = settings->batch;
@@ -597,9 +619,10 @@ static delta_status_t fit_model(const delta_plan_settings_t *settings, const cha
 // What does not go with --fit, and what goes with it alone.
 static delta_status_t check_fit(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
   if (!settings->fit) {
-    const bool is_list = settings->budget && strchr(settings->budget, ',');
-    return is_list ? delta_status_make(INVALID_ARGUMENT, "--budget %s: several budgets are for --fit; give one", settings->budget)
-                   : DELTA_OK;
+    const bool is_list = settings->budget && strchr(settings->budget, ',') && !settings->compare;
+    return is_list
+               ? delta_status_make(INVALID_ARGUMENT, "--budget %s: several budgets are for --fit and --compare; give one", settings->budget)
+               : DELTA_OK;
   }
   const struct {
     const char *name, *value;
@@ -632,17 +655,55 @@ static delta_status_t show_plan(const delta_plan_settings_t *settings, const cha
   return delta_show_plan(&request, options, allocator);
 }
 
-static delta_status_t plan_problem(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
-  const delta_problem_request_t request = {.path = path,
-                                           .output = settings->output,
-                                           .report = settings->report,
-                                           .trace = settings->trace,
-                                           .policy = settings->policy,
-                                           .budget = settings->budget,
-                                           .time_limit_seconds = settings->time_limit,
-                                           .seed = (uint64_t)settings->seed,
-                                           .json = settings->json};
-  return delta_plan_problem(&request, allocator);
+static delta_problem_request_t problem_request(const delta_plan_settings_t *settings, const char *path) {
+  return (delta_problem_request_t){.path = path,
+                                   .output = settings->output,
+                                   .report = settings->report,
+                                   .trace = settings->trace,
+                                   .policy = settings->policy,
+                                   .budget = settings->budget,
+                                   .time_limit_seconds = settings->time_limit,
+                                   .seed = (uint64_t)settings->seed,
+                                   .json = settings->json};
+}
+
+static delta_status_t compare(const delta_plan_settings_t *settings, const char *path, delta_allocator_t allocator) {
+  const char *budgets = settings->budgets ? settings->budgets : settings->budget;
+  if (delta_is_problem_file(path)) {
+    delta_problem_request_t request = problem_request(settings, path);
+    request.budget = NULL;
+    return delta_compare_problem(&request, budgets, settings->json, allocator);
+  }
+  delta_plan_lists_t lists = {0};
+  delta_status_t status = make_lists(settings, allocator, &lists);
+  if (!status) {
+    const delta_plan_options_t options = plan_options(settings, path, &lists, (delta_log_sink_t){0});
+    status = delta_compare_model(&options, budgets, settings->json, allocator);
+  }
+  free_lists(allocator, &lists);
+  return status;
+}
+
+// A comparison keeps nothing and takes every policy.
+static delta_status_t check_compare(const delta_plan_settings_t *settings, const char *path) {
+  const struct {
+    const char *name, *value;
+  } others[] = {{"-o", settings->output},
+                {"--policy", settings->policy},
+                {"--report", settings->report},
+                {"--trace", settings->trace},
+                {"--save-profile", settings->save_profile},
+                {"--dump-problem", settings->dump_problem},
+                {"--model", settings->model}};
+  if (!settings->compare && settings->budgets) return delta_status_make(INVALID_ARGUMENT, "--budgets goes with --compare; give --budget");
+  if (!settings->compare) return DELTA_OK;
+  if (settings->fit) return delta_status_make(INVALID_ARGUMENT, "--fit and --compare are two tables: give one of them");
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+    if (others[i].value)
+      return delta_status_make(INVALID_ARGUMENT, "--compare takes every policy and writes no file: leave out %s", others[i].name);
+  }
+  if (settings->budgets || settings->budget || delta_is_problem_file(path)) return DELTA_OK;
+  return delta_status_make(INVALID_ARGUMENT, "--compare needs budgets: give --budgets 80%%,60%%,40%% or sizes");
 }
 
 // What is wrong with the command line beyond single options.
@@ -651,12 +712,13 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
   DELTA_RETURN_IF_ERROR(check_version(settings));
+  DELTA_RETURN_IF_ERROR(check_compare(settings, options->positionals.items[0]));
   DELTA_RETURN_IF_ERROR(check_fit(settings, options->allocator));
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, options->allocator, &lists);
   if (!status) {
     delta_plan_options_t plan = plan_options(settings, options->positionals.items[0], &lists, (delta_log_sink_t){0});
-    if (settings->fit) plan.budget = NULL; // a list, which check_fit has looked at
+    if (settings->fit || settings->compare) plan.budget = NULL; // a list, which is looked at elsewhere
     status = delta_plan_options_check(&plan, options->allocator);
   }
   free_lists(options->allocator, &lists);
@@ -667,12 +729,15 @@ static delta_status_t run(const void *self, const delta_options_t *options, delt
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return print_devices(allocator);
   const char *path = options->positionals.items[0];
+  if (settings->compare) return compare(settings, path, allocator);
   if (settings->fit && (delta_is_plan_file(path) || delta_is_problem_file(path)))
     return delta_status_make(INVALID_ARGUMENT, "--fit %s: the batch of this file is fixed; give a model", path);
   if (delta_is_plan_file(path)) return show_plan(settings, path, options, allocator);
   if (settings->model) return delta_status_make(INVALID_ARGUMENT, "--model goes with a plan, and '%s' is none", path);
   if (settings->fit) return fit_model(settings, path, allocator);
-  return delta_is_problem_file(path) ? plan_problem(settings, path, allocator) : make_plan(settings, path, allocator);
+  if (!delta_is_problem_file(path)) return make_plan(settings, path, allocator);
+  const delta_problem_request_t request = problem_request(settings, path);
+  return delta_plan_problem(&request, allocator);
 }
 
 int main(int argc, char **argv) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -22,10 +23,10 @@
 
 // Everything a command line can set.
 typedef struct delta_run_settings {
-  const char *data, *evaluation, *model, *external_data, *output, *metrics, *trace, *budget, *tier, *checkpoint;
-  int64_t steps, epochs, warmup, seed, trace_step, checkpoint_every, keep;
+  const char *data, *evaluation, *model, *external_data, *output, *metrics, *trace, *budget, *budget_file, *tier, *checkpoint;
+  int64_t steps, epochs, warmup, seed, trace_step, checkpoint_every, keep, other_programs;
   double learning_rate;
-  int schedule, export_form; // indices of their choices
+  int schedule, export_form, copies; // indices of their choices
   bool shuffle, drop_last, verbose, resume;
   const char *unavailable; // options of later versions store here
   bool unavailable_flag;
@@ -35,6 +36,7 @@ typedef struct delta_run_settings {
 static const char *const schedule_choices[] = {DELTA_RATE_SCHEDULES(CHOICE_NAME) NULL};
 #undef CHOICE_NAME
 static const char *const export_choices[] = {"inference", "training", NULL};
+static const char *const copies_choices[] = {"beside", "between", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
 #define LATER(section, name, kind, argument, member, help) \
@@ -130,7 +132,9 @@ static const delta_option_t option_rows[] = {
      .argument = "SIZE",
      .offset = AT(budget),
      .choices = delta_budget_choices,
-     .help = "Replaces the plan's budget. A plan that needs more is refused with exit status 3."},
+     .help =
+         "Replaces the plan's budget. Where the plan needs more, a new one is made when the training starts, which computes the same; exit "
+         "status 3 when none fits."},
     {.section = "MEMORY",
      .name = "--tier",
      .kind = DELTA_OPTION_TEXT,
@@ -138,8 +142,32 @@ static const delta_option_t option_rows[] = {
      .offset = AT(tier),
      .help = "Folder of the file that holds swapped tensors while training; by default $TMPDIR, or /var/tmp without it. The file has no "
              "name and is gone "
-             "when the program ends."},
-    LATER("MEMORY", "--budget-file", TEXT, "FILE", unavailable, "A budget that may change while training."),
+             "when the program ends. The word memory: host memory beside the budget, of exact size, in place of a file."},
+    {.section = "MEMORY",
+     .name = "--copies",
+     .kind = DELTA_OPTION_CHOICE,
+     .argument = "WHEN",
+     .offset = AT(copies),
+     .choices = copies_choices,
+     .help = "beside (the default): tensors are swapped while operators compute. between: one after the other with them, for comparison."},
+    {.section = "MEMORY",
+     .name = "--other-batches",
+     .kind = DELTA_OPTION_INTEGER,
+     .argument = "N",
+     .offset = AT(other_programs),
+     .minimum = 1,
+     .maximum = 1024,
+     .help = "For how many batch sizes that were not planned a program is kept once it has been made (8)."},
+    {.section = "MEMORY",
+     .name = "--budget-file",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "FILE",
+     .offset = AT(budget_file),
+     .help = "A file whose first line is a budget, in place of --budget. It is read again when the process gets the signal USR1, and the "
+             "training "
+             "goes on within the new budget after at most one step, with the same numbers. A budget that no plan fits is refused with a "
+             "warning. "
+             "Without this option the signal is ignored."},
     {.section = "OUTPUT",
      .name = "-o",
      .kind = DELTA_OPTION_TEXT,
@@ -241,6 +269,13 @@ static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 static bool is_watched[STOP_SIGNALS];
 
+static volatile sig_atomic_t has_budget_signal;
+
+static void on_budget_signal(int number) {
+  (void)number;
+  has_budget_signal = 1;
+}
+
 // The first signal asks the loop to end after its step; the second, whichever it is, ends the process by its default.
 static void on_stop_signal(int number) {
   stop_signal = number;
@@ -250,8 +285,10 @@ static void on_stop_signal(int number) {
 }
 
 // A hangup that the caller has the program ignore (nohup) stays ignored. Shells ignore interrupts for what they run in the background: those are watched.
-static void watch_signals(void) {
+static void watch_signals(bool has_budget_file) {
   struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART}, before;
+  const struct sigaction budget_action = {.sa_handler = has_budget_file ? on_budget_signal : SIG_IGN, .sa_flags = SA_RESTART};
+  sigaction(SIGUSR1, &budget_action, NULL);
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < STOP_SIGNALS; ++i) {
     is_watched[i] = sigaction(stop_signals[i], NULL, &before) == 0 && (stop_signals[i] != SIGHUP || before.sa_handler != SIG_IGN);
@@ -270,11 +307,34 @@ typedef struct delta_run_output {
   const char *trace;  // NULL: none
   int64_t trace_step; // 0: the last
   bool has_trace;     // of the chosen step
-  uint64_t budget_bytes;
-  double samples, seconds; // of all steps
   delta_checkpoint_folder_t checkpoints;
   delta_session_t *session; // Borrowed.
+  const char *budget_file;  // NULL: none
+  delta_log_sink_t log;
+  delta_allocator_t allocator;
+  double samples, seconds; // of all steps
+  int64_t steps;
+  double stall_seconds, offload_seconds, offload_stall_seconds, prefetch_seconds, prefetch_stall_seconds; // of all steps
 } delta_run_output_t;
+
+// The first line of the file.
+static delta_status_t read_budget(const char *path, delta_allocator_t allocator, char **out_budget) {
+  enum { MOST_BYTES = 4096 };
+  size_t size_bytes;
+  DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_file_read_all(path, MOST_BYTES, allocator, out_budget, &size_bytes), "--budget-file"));
+  (*out_budget)[strcspn(*out_budget, " \t\r\n")] = '\0';
+  return DELTA_OK;
+}
+
+// Asks for the budget that the file names now. A file that says nothing sensible changes nothing.
+static void reread_budget(const delta_run_output_t *output) {
+  char *budget = NULL;
+  delta_status_t status = read_budget(output->budget_file, output->allocator, &budget);
+  if (!status) status = delta_session_set_budget(output->session, budget);
+  if (status) delta_log(output->log, DELTA_LOG_WARNING, "the budget stays: %s", delta_status_message(status));
+  delta_status_free(status);
+  delta_release(output->allocator, budget);
+}
 
 static delta_status_t on_begin(void *self, int64_t total_steps) {
   delta_run_output_t *output = self;
@@ -284,18 +344,43 @@ static delta_status_t on_begin(void *self, int64_t total_steps) {
   return DELTA_OK;
 }
 
+static void add_lanes(delta_run_output_t *output, const delta_train_step_t *step) {
+  ++output->steps;
+  output->stall_seconds += step->stall_seconds;
+  output->offload_seconds += step->offload_seconds;
+  output->offload_stall_seconds += step->offload_stall_seconds;
+  output->prefetch_seconds += step->prefetch_seconds;
+  output->prefetch_stall_seconds += step->prefetch_stall_seconds;
+}
+
+// The mean step of each lane.
+static void report_lanes(const delta_run_output_t *output) {
+  if (output->offload_seconds + output->prefetch_seconds == 0) return;
+  const double steps = (double)output->steps;
+  printf("lanes, seconds a step: compute %.4f and %.4f waiting; offload %.4f and %.4f waiting; prefetch %.4f and %.4f waiting\n",
+         (output->seconds - output->stall_seconds) / steps, output->stall_seconds / steps, output->offload_seconds / steps,
+         output->offload_stall_seconds / steps, output->prefetch_seconds / steps, output->prefetch_stall_seconds / steps);
+}
+
 static delta_status_t on_step(void *self, const delta_train_step_t *step) {
   delta_run_output_t *output = self;
+  const uint64_t budget_bytes = delta_session_budget(output->session);
+  if (has_budget_signal) {
+    has_budget_signal = 0;
+    reread_budget(output);
+  }
+  for (size_t i = 0; i < step->event_count; ++i) delta_progress_line(&output->progress, step->events[i]);
   output->state = (delta_progress_state_t){
       .done = step->step,
       .epoch = step->epoch,
       .loss = step->loss,
       .samples_per_second = step->samples_per_second,
       .used_bytes = step->arena_peak_bytes,
-      .budget_bytes = output->budget_bytes == UINT64_MAX ? 0 : output->budget_bytes,
+      .budget_bytes = budget_bytes == UINT64_MAX ? 0 : budget_bytes,
   };
   output->samples += step->samples_per_second * step->seconds;
   output->seconds += step->seconds;
+  add_lanes(output, step);
   delta_progress_update(&output->progress, &output->state, delta_clock_seconds());
   if (output->trace && step->step == output->trace_step) {
     DELTA_RETURN_IF_ERROR(delta_session_write_trace(output->session, output->trace));
@@ -392,19 +477,25 @@ static delta_status_t name_checkpoint(delta_status_t status, const delta_run_out
 
 static delta_status_t open_session(const delta_run_settings_t *settings, const char *plan_path, const delta_plan_t *plan,
                                    delta_log_sink_t log, delta_allocator_t allocator, delta_session_t **out_session) {
+  char *budget = NULL;
   delta_session_options_t options;
   delta_session_options_init(&options);
   options.plan = plan;
   options.plan_path = plan_path;
   options.model_path = settings->model;
   options.external_data = settings->external_data;
-  options.budget = settings->budget;
+  if (settings->budget_file) DELTA_RETURN_IF_ERROR(read_budget(settings->budget_file, allocator, &budget));
+  options.budget = budget ? budget : settings->budget;
   options.tier = settings->tier;
+  options.copies_in_line = settings->copies != 0;
+  options.other_programs = (int)settings->other_programs;
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
   options.record_steps = settings->trace != NULL;
   options.log = log;
-  return delta_session_create(&options, allocator, out_session);
+  delta_status_t status = delta_session_create(&options, allocator, out_session);
+  delta_release(allocator, budget);
+  return status;
 }
 
 // The trace of the last step; one of a chosen step was written at that step.
@@ -476,8 +567,10 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   DELTA_GOTO_IF_ERROR(status, delta_plan_load(plan_path, allocator, &plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_session(settings, plan_path, plan, delta_cli_log_sink(&log), allocator, &session), cleanup);
   DELTA_GOTO_IF_ERROR(status, check_outputs(settings, session, allocator), cleanup);
-  output.budget_bytes = delta_session_budget(session);
   output.session = session;
+  output.log = delta_cli_log_sink(&log);
+  output.allocator = allocator;
+  output.budget_file = settings->budget_file;
   output.trace = settings->trace;
   output.trace_step = settings->trace_step;
   DELTA_GOTO_IF_ERROR(status, open_checkpoints(settings, &output, allocator, &position, &resumes), cleanup);
@@ -490,6 +583,7 @@ static delta_status_t train(const delta_run_settings_t *settings, const char *pl
   if (output.seconds > 0) output.state.samples_per_second = output.samples / output.seconds;
   if (output.has_progress) delta_progress_end(&output.progress, &output.state, delta_clock_seconds());
   if (status) goto cleanup;
+  if (settings->verbose) report_lanes(&output);
   if (settings->verbose) DELTA_GOTO_IF_ERROR(status, delta_session_report_times(session, delta_cli_log_sink(&log)), cleanup);
   if (settings->output) DELTA_GOTO_IF_ERROR(status, delta_session_export(session, settings->output, settings->export_form), cleanup);
   DELTA_GOTO_IF_ERROR(status, write_last_trace(&output, &result), cleanup);
@@ -529,13 +623,15 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
     return delta_status_make(INVALID_ARGUMENT, "'%s' is not a plan; make one with deltaplan %s -o MODEL.plan", plan, plan);
   if (!settings->data && !settings->evaluation)
     return delta_status_make(INVALID_ARGUMENT, "give --data SPEC to train, or --eval SPEC to evaluate");
+  if (settings->budget && settings->budget_file)
+    return delta_status_make(INVALID_ARGUMENT, "give one of --budget SIZE and --budget-file FILE");
   if (settings->data && (settings->steps > 0) == (settings->epochs > 0))
     return delta_status_make(INVALID_ARGUMENT, "give one of --epochs N and --steps N");
   return check_unused(settings, options);
 }
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
-  watch_signals();
+  watch_signals(((const delta_run_settings_t *)self)->budget_file != NULL);
   return train(self, options->positionals.items[0], allocator);
 }
 

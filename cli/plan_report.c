@@ -71,6 +71,7 @@ void delta_plan_report_text(const delta_plan_summary_t *summary, const char *mod
   } else {
     print_size("budget", summary->budget_bytes);
   }
+  if (summary->parts > 1) printf("  %-28s %12lld\n", "parts along the batch", (long long)summary->parts);
   printf("  planned in %.2f s, numerics %s\n", summary->planning_seconds, summary->numerics_id);
   print_inputs(summary);
   if (output) printf("wrote %s\n", output);
@@ -121,6 +122,7 @@ delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const
   delta_json_write_string(&writer, "numerics_id", summary->numerics_id);
   delta_json_write_int64(&writer, "nodes", (int64_t)summary->nodes);
   delta_json_write_int64(&writer, "batch", summary->batch);
+  delta_json_write_int64(&writer, "parts", summary->parts);
   delta_json_write_int64(&writer, "trainable_parameters", summary->trainable_parameters);
   write_sizes(&writer, summary);
   write_times(&writer, summary);

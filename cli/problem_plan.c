@@ -11,7 +11,9 @@
 #include "cli/problem_show.h"
 #include "planner/found.h"
 #include "planner/least.h"
+#include "planner/rival_plan.h"
 #include "plans/problem_json.h"
+#include "runtime/integer_solver.h"
 
 enum { FILE_LIMIT_BYTES = 1 << 30, HEAD_BYTES = 256, MOST_LINES = 40 };
 
@@ -37,8 +39,11 @@ typedef struct problem_plan {
   delta_decision_list_t items;
   delta_decisions_t decisions;
   delta_search_result_t result;
+  delta_rival_t rival;        // of a rival's policy: owns the lists of its decisions
   delta_schedule_t *schedule; // Owned.
   double deadline_seconds, bound_seconds;
+  const char *seed_policy; // static, or NULL
+  bool seed_is_plan;
 } problem_plan_t;
 
 bool delta_is_problem_file(const char *path) {
@@ -75,7 +80,80 @@ static delta_status_t find_liberties(const char *policy, delta_liberties_t *out_
     *out_liberties = policy_rows[i].liberties;
     return DELTA_OK;
   }
-  return delta_status_make(UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute or none", policy);
+  return delta_status_make(
+      UNSUPPORTED, "--policy %s plans models; for a problem file give delta, swap, recompute, none, or the name of a rival", policy);
+}
+
+// The rule of a rival's policy, or NULL.
+static delta_rival_rule_t find_rule(const problem_plan_t *plan) {
+  for (int p = 0; plan->request->policy && p < DELTA_POLICY_COUNT; ++p) {
+    if (strcmp(delta_policy_info((delta_policy_t)p)->name, plan->request->policy) == 0) return delta_rival_rule((delta_policy_t)p);
+  }
+  return NULL;
+}
+
+// Runs a rule; plan->rival is its rival if that is better than the one before.
+static delta_status_t follow_rule(problem_plan_t *plan, delta_rival_rule_t rule, bool *out_better) {
+  delta_cbc_t cbc = {.limit_seconds = plan->request->time_limit_seconds, .allocator = plan->allocator};
+  const delta_integer_solver_t solver = delta_cbc_solver(&cbc);
+  delta_rival_t rival;
+  DELTA_RETURN_IF_ERROR(delta_rival_init(&rival, plan->problem, &plan->order, plan->problem->budget_bytes,
+                                         delta_cbc_is_installed() ? &solver : NULL, plan->allocator));
+  delta_status_t status = rule(&rival);
+  rival.solver = NULL;
+  *out_better = !status && (!plan->rival.problem || rival.best_evaluation.seconds < plan->rival.best_evaluation.seconds);
+  delta_rival_deinit(*out_better ? &plan->rival : &rival);
+  if (*out_better) plan->rival = rival;
+  return status;
+}
+
+// The plan is that of the rival.
+static void take_rival(problem_plan_t *plan) {
+  plan->decisions = delta_rival_best(&plan->rival);
+  plan->result = (delta_search_result_t){.fits = plan->rival.best_evaluation.seconds < INFINITY,
+                                         .evaluation = plan->rival.best_evaluation,
+                                         .evaluation_count = plan->rival.evaluator.evaluation_count};
+}
+
+static delta_status_t plan_by_rule(problem_plan_t *plan, delta_rival_rule_t rule) {
+  bool is_better;
+  DELTA_RETURN_IF_ERROR(follow_rule(plan, rule, &is_better));
+  take_rival(plan);
+  return delta_rival_list_decisions(&plan->rival, &plan->decisions, &plan->items);
+}
+
+static delta_status_t follow_rivals(problem_plan_t *plan) {
+  for (int p = 0; p < DELTA_POLICY_COUNT; ++p) {
+    const delta_rival_rule_t rule = delta_rival_rule((delta_policy_t)p);
+    bool is_better = false;
+    if (!rule || p == DELTA_POLICY_CHECKMATE) continue;
+    DELTA_RETURN_IF_ERROR(follow_rule(plan, rule, &is_better));
+    if (is_better) plan->seed_policy = delta_policy_info((delta_policy_t)p)->name;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t plan_by_search(problem_plan_t *plan, delta_search_options_t *options) {
+  delta_decision_list_t start_items = {0};
+  delta_decisions_t start = {.tail = DELTA_ACTION_REBUILD_DROP};
+  delta_status_t status = DELTA_OK;
+  const bool begins = plan->request->begin_with_rivals && options->liberties.may_swap && options->liberties.may_rebuild;
+  if (begins) DELTA_GOTO_IF_ERROR(status, follow_rivals(plan), cleanup);
+  if (begins) {
+    const delta_decisions_t best = delta_rival_best(&plan->rival);
+    DELTA_GOTO_IF_ERROR(status, delta_rival_list_decisions(&plan->rival, &best, &start_items), cleanup);
+    start.items = start_items.items;
+    start.count = start_items.count;
+    options->start = &start;
+    plan->deadline_seconds = delta_clock_seconds() + plan->request->time_limit_seconds; // the rivals' time does not count
+  }
+  DELTA_GOTO_IF_ERROR(
+      status, delta_search(plan->problem, &plan->order, options, plan->allocator, &plan->items, &plan->decisions, &plan->result), cleanup);
+  plan->seed_is_plan = begins && plan->rival.best_evaluation.seconds < plan->result.evaluation.seconds;
+  if (plan->seed_is_plan) take_rival(plan);
+cleanup:
+  delta_array_deinit(plan->allocator, &start_items);
+  return status;
 }
 
 // Says what the least full decisions need, and what fills them.
@@ -101,11 +179,11 @@ static delta_status_t search(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
   delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
                                     .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
-  DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &options.liberties));
+  const delta_rival_rule_t rule = find_rule(plan);
+  if (!rule) DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &options.liberties));
   DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
   plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
-  DELTA_RETURN_IF_ERROR(
-      delta_search(plan->problem, &plan->order, &options, plan->allocator, &plan->items, &plan->decisions, &plan->result));
+  DELTA_RETURN_IF_ERROR(rule ? plan_by_rule(plan, rule) : plan_by_search(plan, &options));
   if (!plan->result.fits) return refuse_budget(plan);
   DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->result.evaluation.seconds,
                                           plan->allocator, &plan->bound_seconds));
@@ -238,6 +316,14 @@ static delta_status_t print_json(const problem_plan_t *plan) {
   return status;
 }
 
+static void deinit_plan(problem_plan_t *plan) {
+  delta_rival_deinit(&plan->rival);
+  delta_schedule_free(plan->schedule);
+  delta_array_deinit(plan->allocator, &plan->items);
+  delta_order_deinit(&plan->order);
+  delta_problem_free(plan->problem);
+}
+
 delta_status_t delta_plan_problem(const delta_problem_request_t *request, delta_allocator_t allocator) {
   problem_plan_t plan = {.request = request, .allocator = allocator, .order = {.allocator = allocator}};
   plan.policy = request->policy ? request->policy : policy_rows[0].policy;
@@ -253,9 +339,28 @@ delta_status_t delta_plan_problem(const delta_problem_request_t *request, delta_
   if (!status && request->output) status = write_output(&plan);
   if (!status) status = show(&plan, planning_seconds);
 cleanup:
-  delta_schedule_free(plan.schedule);
-  delta_array_deinit(allocator, &plan.items);
-  delta_order_deinit(&plan.order);
-  delta_problem_free(plan.problem);
+  deinit_plan(&plan);
+  return status;
+}
+
+delta_status_t delta_plan_problem_quietly(const delta_problem_request_t *request, const uint64_t *budget_bytes, delta_allocator_t allocator,
+                                          delta_problem_outcome_t *out_outcome, uint64_t *out_budget_bytes) {
+  problem_plan_t plan = {.request = request, .allocator = allocator, .order = {.allocator = allocator}};
+  plan.policy = request->policy ? request->policy : policy_rows[0].policy;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, read_problem(&plan), cleanup);
+  if (budget_bytes) plan.problem->budget_bytes = *budget_bytes;
+  if (out_budget_bytes) *out_budget_bytes = plan.problem->budget_bytes;
+  status = search(&plan);
+  *out_outcome = (delta_problem_outcome_t){.seconds = plan.result.evaluation.seconds,
+                                           .peak_bytes = plan.result.evaluation.peak_bytes,
+                                           .seed_policy = plan.seed_policy,
+                                           .seed_is_plan = plan.seed_is_plan};
+  if (!plan.schedule) goto cleanup;
+  out_outcome->recompute_seconds = plan.schedule->recompute_seconds;
+  out_outcome->stall_seconds = plan.schedule->stall_seconds;
+  out_outcome->swapped_bytes = plan.schedule->swapped_bytes;
+cleanup:
+  deinit_plan(&plan);
   return status;
 }

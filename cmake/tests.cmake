@@ -35,6 +35,14 @@ foreach(source ${delta_test_sources} ${delta_runner_sources})
   endif()
 endforeach()
 
+# Memory and disk that do not behave as planned.
+set(delta_surprise_models mlp,cnn,dropout_mlp,resnet_basic,bert,autoencoder)
+set(delta_surprise_command run_surprises --models ${delta_surprise_models})
+add_test(NAME surprises COMMAND ${delta_surprise_command} --scripts 12)
+set_tests_properties(surprises PROPERTIES SKIP_RETURN_CODE 77)
+
 # Hours of what the ordinary tests do for seconds: ctest -L long (and ctest -LE long for all others).
 add_test(NAME long_kills COMMAND run_kills ${PROJECT_SOURCE_DIR}/examples/digits 1000)
 set_tests_properties(long_kills PROPERTIES LABELS long TIMEOUT 7200)
+add_test(NAME long_surprises COMMAND ${delta_surprise_command} --scripts 200)
+set_tests_properties(long_surprises PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)

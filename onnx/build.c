@@ -383,6 +383,9 @@ static delta_status_t check_options(const build_t *build) {
   if (!(options->clip_gradient_norm >= 0.0)) {
     return delta_status_make(INVALID_ARGUMENT, "--clip-grad-norm is %g; 0 (off) or more is wanted", options->clip_gradient_norm);
   }
+  if (options->parts > DELTA_PARTS_MAX) {
+    return delta_status_make(INVALID_ARGUMENT, "--split is %u; at most %d parts are wanted", options->parts, DELTA_PARTS_MAX);
+  }
   if (build->kind != DELTA_PROGRAM_EVALUATE && options->optimizer.kind == DELTA_OPTIMIZER_NONE) {
     return delta_status_make(INVALID_ARGUMENT, "a program that trains needs an optimizer: give --optimizer NAME");
   }

@@ -3,6 +3,7 @@
 #define DELTA_ONNX_BUILD_H_
 
 #include "onnx/lower/import.h"
+#include "onnx/parts/parts.h"
 
 // X(identifier, name, label kind: C class numbers / F floats like the output / N none, help)
 #define DELTA_LOSSES(X)                                                                                          \
@@ -64,7 +65,9 @@ typedef struct delta_build_options {
   size_t freeze_count;
   const char *const *train; // globs; with any, only what matches trains, also what freeze matches
   size_t train_count;
-  bool eager; // build the graph an eager framework would hold (levers off but for its own operators)
+  uint32_t parts;          // along the batch, that programs will be made to run in (onnx/parts/parts.h); 0 or 1: none
+  uint32_t region_percent; // of the largest tensor: what runs in parts has one at least as large; 0: all that can
+  bool eager;              // build the graph an eager framework would hold (levers off but for its own operators)
 } delta_build_options_t;
 
 // Why an initializer does not train. X(identifier, text)
@@ -101,6 +104,12 @@ typedef struct delta_build_facts {
 // Errors as delta_import, and: no loss given, loss output absent or of a wrong rank or type, nothing to train, globs that match nothing.
 DELTA_MUST_USE delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_options_t *options, delta_program_kind_t kind,
                                                 delta_allocator_t allocator, delta_graph_t **out_graph, delta_build_facts_t *out_facts);
+
+// A name Delta gave (delta.seed, delta.learning_rate), not the model's.
+bool delta_is_own_name(const char *name);
+
+// Rows of the graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
+int64_t delta_graph_rows(const delta_graph_t *graph);
 
 // Range [minimum, maximum) of legal values of an integer input, found from the graph: ids that index a dimension, class numbers of a loss in the
 // model. Negative indices, which ONNX counts from the end, are not among them: in data they are mistakes. minimum == maximum: unknown.

@@ -1,5 +1,22 @@
-// Range of an integer input: follows its values through what only moves or casts them, to the operators that use them as indices or class numbers.
+// What is known of inputs: rows, and ranges of integers. Range of an integer input: follows its values through what only moves or casts them, to the operators that use them as indices or class numbers.
 #include "onnx/build.h"
+
+#include <string.h>
+
+bool delta_is_own_name(const char *name) { return strncmp(name, "delta.", strlen("delta.")) == 0; }
+
+int64_t delta_graph_rows(const delta_graph_t *graph) {
+  delta_tensor_id_t label = delta_graph_find_input(graph, DELTA_NAME_LABEL);
+  if (!delta_tensor_is_none(label)) {
+    const delta_shape_t *shape = &delta_graph_tensor(graph, label)->shape;
+    if (shape->rank > 0) return shape->dims[0];
+  }
+  for (size_t i = 0; i < graph->inputs.count; ++i) {
+    const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    if (!delta_is_own_name(tensor->name) && tensor->shape.rank > 0) return tensor->shape.dims[0];
+  }
+  return 1;
+}
 
 // Whether output k of a node holds values of its carried inputs, unchanged but for order and integer type.
 static bool passes_on(const delta_graph_t *graph, const delta_node_t *node, const bool *carried, uint32_t k) {

@@ -13,25 +13,28 @@ static delta_status_t add_visitor(delta_expansion_t *expansion, uint32_t tensor)
   return delta_array_push(expansion->allocator, &expansion->visitors, &tensor);
 }
 
-// Whether the producer may run once more here.
-static delta_status_t check_rebuild(const delta_expansion_t *expansion, uint32_t tensor) {
+delta_status_t delta_expansion_check_again(const delta_expansion_t *expansion, uint32_t problem_step) {
   const delta_problem_t *problem = expansion->problem;
-  const uint32_t producer = expansion->residences[tensor].producer;
-  const char *name = problem->tensors[tensor].name;
-  if (producer == DELTA_PROBLEM_NONE) {
-    return delta_status_make(INVALID_ARGUMENT, "tensor '%s' cannot be rebuilt: no step makes it", name);
-  }
-  const delta_problem_step_t *step = &problem->steps[producer];
+  const delta_problem_step_t *step = &problem->steps[problem_step];
   if (!(step->flags & DELTA_STEP_PURE)) {
-    return delta_status_make(INVALID_ARGUMENT, "tensor '%s' cannot be rebuilt: step '%s' gives another result when it runs again", name,
-                             step->name);
+    return delta_status_make(INVALID_ARGUMENT, "step '%s' gives another result when it runs again", step->name);
   }
   for (uint32_t k = 0; k < step->input_count; ++k) {
     if (!expansion->is_overwritten[step->inputs[k]]) continue;
-    return delta_status_make(INVALID_ARGUMENT, "tensor '%s' cannot be rebuilt: step '%s' reads state '%s', which has been written since",
-                             name, step->name, problem->tensors[step->inputs[k]].name);
+    return delta_status_make(INVALID_ARGUMENT, "step '%s' reads state '%s', which has been written since", step->name,
+                             problem->tensors[step->inputs[k]].name);
   }
   return DELTA_OK;
+}
+
+// Whether the producer may run once more here.
+static delta_status_t check_rebuild(const delta_expansion_t *expansion, uint32_t tensor) {
+  const uint32_t producer = expansion->residences[tensor].producer;
+  const char *name = expansion->problem->tensors[tensor].name;
+  if (producer == DELTA_PROBLEM_NONE) {
+    return delta_status_make(INVALID_ARGUMENT, "tensor '%s' cannot be rebuilt: no step makes it", name);
+  }
+  return delta_status_annotate(delta_expansion_check_again(expansion, producer), "tensor '%s' cannot be rebuilt", name);
 }
 
 // The first input of the tensor's producer that is missing, or NONE.

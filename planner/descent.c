@@ -20,10 +20,15 @@ static delta_status_t go_down(delta_descent_t *descent) {
   DELTA_RETURN_IF_ERROR(delta_releaser_init(&releaser, descent->problem, descent->order, false, descent->allocator));
   delta_status_t status = DELTA_OK;
   for (bool found = true; found;) {
-    delta_descent_move_t move = {0};
-    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &move.decision, &found), cleanup);
-    move.peak_bytes = releaser.schedule->peak_bytes;
-    if (found) DELTA_GOTO_IF_ERROR(status, delta_array_push(descent->allocator, &descent->moves, &move), cleanup);
+    const uint64_t before_bytes = releaser.schedule->peak_bytes;
+    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &found), cleanup);
+    // Of what is decided together, only the whole is known to lower the peak.
+    for (size_t i = 0; found && i < releaser.taken.count; ++i) {
+      const bool is_last = i + 1 == releaser.taken.count;
+      const delta_descent_move_t move = {.decision = releaser.taken.items[i],
+                                         .peak_bytes = is_last ? releaser.schedule->peak_bytes : before_bytes};
+      DELTA_GOTO_IF_ERROR(status, delta_array_push(descent->allocator, &descent->moves, &move), cleanup);
+    }
   }
 cleanup:
   delta_releaser_deinit(&releaser);

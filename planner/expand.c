@@ -209,12 +209,50 @@ static delta_status_t keep_outputs(delta_expansion_t *expansion) {
   return DELTA_OK;
 }
 
+// Runs a step of a given list, for the first time or again.
+static delta_status_t expand_run(delta_expansion_t *expansion, uint32_t problem_step, bool *has_run) {
+  const delta_problem_t *problem = expansion->problem;
+  if (problem_step >= problem->step_count) return delta_status_make(INVALID_ARGUMENT, "there is no step %u to run", problem_step);
+  const delta_problem_step_t *step = &problem->steps[problem_step];
+  if (has_run[problem_step]) DELTA_RETURN_IF_ERROR(delta_expansion_check_again(expansion, problem_step));
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    const bool is_there = delta_problem_tensor_is_state(&problem->tensors[step->inputs[k]]) ||
+                          expansion->residences[step->inputs[k]].buffer != DELTA_PROBLEM_NONE;
+    if (is_there) continue;
+    return delta_status_make(INVALID_ARGUMENT, "step '%s' runs before its input '%s' is there", step->name,
+                             problem->tensors[step->inputs[k]].name);
+  }
+  for (uint32_t k = 0; k < step->output_count; ++k) expansion->residences[step->outputs[k]].buffer = DELTA_PROBLEM_NONE;
+  expansion->schedule->recomputed_nodes += has_run[problem_step];
+  has_run[problem_step] = true;
+  return delta_expansion_run(expansion, problem_step);
+}
+
+static delta_status_t expand_runs(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
+  const delta_problem_t *problem = expansion->problem;
+  bool *has_run = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(expansion->allocator, problem->step_count, &has_run));
+  delta_status_t status = DELTA_OK;
+  for (uint32_t i = 0; i < decisions->run_count && !status; ++i) status = expand_run(expansion, decisions->runs[i], has_run);
+  for (uint32_t s = 0; s < problem->step_count && !status; ++s) {
+    if (!has_run[s]) status = delta_status_make(INVALID_ARGUMENT, "step '%s' never runs", problem->steps[s].name);
+  }
+  delta_release(expansion->allocator, has_run);
+  return status;
+}
+
+static delta_status_t expand_order(delta_expansion_t *expansion) {
+  for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_place(expansion, p));
+  return DELTA_OK;
+}
+
 delta_status_t delta_expansion_make(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
+  static const delta_decisions_t nothing_decided = {0};
   delta_schedule_t *schedule = expansion->schedule;
   DELTA_RETURN_IF_ERROR(check_decisions(expansion->problem, decisions));
-  DELTA_RETURN_IF_ERROR(start(expansion, decisions));
+  DELTA_RETURN_IF_ERROR(start(expansion, decisions->runs ? &nothing_decided : decisions));
   DELTA_RETURN_IF_ERROR(begin_inputs(expansion));
-  for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_place(expansion, p));
+  DELTA_RETURN_IF_ERROR(decisions->runs ? expand_runs(expansion, decisions) : expand_order(expansion));
   DELTA_RETURN_IF_ERROR(keep_outputs(expansion));
   DELTA_RETURN_IF_ERROR(delta_expansion_choose_inplace(expansion));
   schedule->steps = expansion->steps.items;

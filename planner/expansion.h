@@ -72,6 +72,8 @@ DELTA_MUST_USE delta_status_t delta_expansion_add_buffer(delta_expansion_t *expa
 // Makes a tensor resident: copied back if a copy is below, else made again with everything that takes. INVALID_ARGUMENT when it cannot be made again:
 // its producer is not pure, or needs a state that has been written since. Then the decisions are no plan.
 DELTA_MUST_USE delta_status_t delta_expansion_ensure(delta_expansion_t *expansion, uint32_t tensor);
+// Whether a step that has run may run once more here. INVALID_ARGUMENT when it is not pure, or reads a state that has been written since.
+DELTA_MUST_USE delta_status_t delta_expansion_check_again(const delta_expansion_t *expansion, uint32_t problem_step);
 // After a base step: those brought back go again, but for what their gap's action holds.
 void delta_expansion_dismiss_visitors(delta_expansion_t *expansion);
 

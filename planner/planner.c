@@ -9,7 +9,11 @@
 #include "planner/found.h"
 #include "planner/least.h"
 #include "planner/prefetch.h"
+#include "planner/rival_plan.h"
 #include "planner/rule.h"
+
+// Capacities that are tried to find out how little memory a rival reaches.
+enum { LEAST_TRIES = 6 };
 
 typedef struct policy_row {
   bool searches; // for the fastest
@@ -40,8 +44,13 @@ struct delta_planner {
   delta_order_t order;
   delta_schedule_t *kept; // Owned; everything kept.
   delta_descent_t descent;
-  delta_schedule_t *searched_least; // Owned; of a policy that only searches: the smallest arena it reaches, or NULL
+  delta_schedule_t *own_least; // Owned; of a policy that only searches, or of a rival: the smallest arena it reaches, or NULL
 };
+
+static delta_rival_request_t rival_request(const delta_planner_t *planner, delta_policy_t policy) {
+  return (delta_rival_request_t){
+      .problem = planner->problem, .order = &planner->order, .rule = delta_rival_rule(policy), .solver = planner->options.solver};
+}
 
 static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_schedule_t *schedule, uint64_t capacity_bytes,
                                     const delta_planner_result_t *result) {
@@ -67,8 +76,11 @@ static delta_status_t prepare(delta_planner_t *planner) {
                             : delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
   DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
   DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
+  const delta_rival_request_t rival = rival_request(planner, planner->options.policy);
+  const int tries = planner->options.policy == DELTA_POLICY_CHECKMATE ? 0 : LEAST_TRIES; // it proves its least at once
+  if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->own_least);
   if (planner->row->searches && !planner->row->releases)
-    return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->searched_least);
+    return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->own_least);
   return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
                                                           : DELTA_OK;
 }
@@ -76,8 +88,6 @@ static delta_status_t prepare(delta_planner_t *planner) {
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
                                     delta_planner_t **out_planner) {
   *out_planner = NULL;
-  const delta_policy_info_t *policy = delta_policy_info(options->policy);
-  if (!policy->available) return delta_status_make(UNSUPPORTED, "policy '%s' is not available in this version", policy->name);
   DELTA_RETURN_IF_ERROR(delta_problem_check(problem));
   delta_planner_t *planner = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &planner));
@@ -98,7 +108,7 @@ delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_
 void delta_planner_destroy(delta_planner_t *planner) {
   if (!planner) return;
   delta_descent_deinit(&planner->descent);
-  delta_schedule_free(planner->searched_least);
+  delta_schedule_free(planner->own_least);
   delta_schedule_free(planner->kept);
   delta_order_deinit(&planner->order);
   delta_release(planner->allocator, planner);
@@ -110,7 +120,7 @@ delta_allocator_t delta_planner_allocator(const delta_planner_t *planner) { retu
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  const delta_schedule_t *least = planner->searched_least ? planner->searched_least : planner->descent.least;
+  const delta_schedule_t *least = planner->own_least ? planner->own_least : planner->descent.least;
   return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
 }
 
@@ -136,8 +146,7 @@ static delta_status_t release_by_rule(const delta_planner_t *planner, uint64_t c
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_rule_apply(&planner->row->rule, capacity_bytes, &releaser), cleanup);
   for (bool found = !planner->row->is_soft; found && releaser.schedule->peak_bytes > capacity_bytes;) {
-    delta_decision_t decision;
-    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &decision, &found), cleanup);
+    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &found), cleanup);
   }
   DELTA_GOTO_IF_ERROR(status, take_schedule(planner, &releaser, out_schedule), cleanup);
 cleanup:
@@ -175,20 +184,91 @@ static delta_status_t start_copies_early(const delta_planner_t *planner, uint64_
   return status;
 }
 
-// Searches, and keeps what was released when the search has nothing faster.
-static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
-  const delta_search_options_t options = {
-      .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .effort = planner->options.effort};
-  delta_schedule_t *found = NULL, *released = *inout_schedule;
-  DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, &found));
-  delta_status_t status = found ? start_copies_early(planner, capacity_bytes, &found) : DELTA_OK;
-  if (status) {
-    delta_schedule_free(found);
-    return status;
+// Of two schedules, NULL for none, the one that fits, or of two that do the faster; the other is freed. True: it is the second.
+static bool keep_faster(uint64_t capacity_bytes, delta_schedule_t **inout_schedule, delta_schedule_t *other) {
+  delta_schedule_t *schedule = *inout_schedule;
+  const bool is_better = other && other->arena_bytes <= capacity_bytes &&
+                         (!schedule || schedule->arena_bytes > capacity_bytes || other->step_seconds < schedule->step_seconds);
+  *inout_schedule = is_better ? other : schedule;
+  delta_schedule_free(is_better ? schedule : other);
+  return is_better;
+}
+
+// What a search begins with: the fastest plan of a rival.
+typedef struct search_seed {
+  delta_schedule_t *schedule; // Owned; NULL: none fits
+  delta_decision_list_t items;
+  delta_policy_t policy;
+} search_seed_t;
+
+static delta_status_t try_seed(const delta_planner_t *planner, delta_policy_t policy, uint64_t capacity_bytes, search_seed_t *seed) {
+  const delta_rival_request_t request = rival_request(planner, policy);
+  delta_schedule_t *schedule = NULL;
+  delta_decision_list_t items = {0};
+  delta_status_t status = delta_rival_schedule(&request, capacity_bytes, planner->allocator, &schedule, &items);
+  if (!status && keep_faster(capacity_bytes, &seed->schedule, schedule)) {
+    const delta_decision_list_t before = seed->items;
+    seed->items = items;
+    items = before;
+    seed->policy = policy;
   }
-  const bool is_better = found && (!released || released->arena_bytes > capacity_bytes || found->step_seconds < released->step_seconds);
-  *inout_schedule = is_better ? found : released;
-  delta_schedule_free(is_better ? released : found);
+  delta_array_deinit(planner->allocator, &items);
+  return status;
+}
+
+static delta_status_t find_seed(const delta_planner_t *planner, uint64_t capacity_bytes, search_seed_t *out_seed) {
+  *out_seed = (search_seed_t){0};
+  // What may not be taken must not come from others.
+  const bool begins = planner->options.effort.begins_with_rivals && planner->row->liberties.may_swap && planner->row->liberties.may_rebuild;
+  for (int p = 0; p < DELTA_POLICY_COUNT && begins; ++p) {
+    // The solver takes long, and its plan is no start: it is found only where there is little to search.
+    if (!delta_rival_rule((delta_policy_t)p) || p == DELTA_POLICY_CHECKMATE) continue;
+    DELTA_RETURN_IF_ERROR(try_seed(planner, (delta_policy_t)p, capacity_bytes, out_seed));
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t search_from(const delta_planner_t *planner, uint64_t capacity_bytes, const search_seed_t *seed,
+                                  delta_schedule_t **out_found) {
+  const delta_decisions_t start = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
+  const delta_search_options_t options = {.liberties = planner->row->liberties,
+                                          .capacity_bytes = capacity_bytes,
+                                          .effort = planner->options.effort,
+                                          .start = seed->schedule ? &start : NULL};
+  DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, out_found));
+  return *out_found ? start_copies_early(planner, capacity_bytes, out_found) : DELTA_OK;
+}
+
+// Searches, and keeps what was released, or what it began with, when the search has nothing faster.
+static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+  search_seed_t seed;
+  delta_schedule_t *found = NULL;
+  delta_status_t status = find_seed(planner, capacity_bytes, &seed);
+  if (planner->options.effort.begin_search) planner->options.effort.begin_search(planner->options.effort.self);
+  if (!status) status = search_from(planner, capacity_bytes, &seed, &found);
+  if (!status) {
+    keep_faster(capacity_bytes, &result->schedule, found);
+    found = NULL;
+    if (seed.schedule) result->seed_policy = delta_policy_info(seed.policy)->name;
+    result->seed_is_plan = keep_faster(capacity_bytes, &result->schedule, seed.schedule);
+    seed.schedule = NULL;
+  }
+  delta_schedule_free(found);
+  delta_schedule_free(seed.schedule);
+  delta_array_deinit(planner->allocator, &seed.items);
+  return status;
+}
+
+// The plan of a rival's rule, unless the one at hand is faster, or the only one that fits.
+static delta_status_t follow_rule(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
+  const delta_rival_request_t request = rival_request(planner, planner->options.policy);
+  delta_schedule_t *schedule = NULL;
+  DELTA_RETURN_IF_ERROR(delta_rival_schedule(&request, capacity_bytes, planner->allocator, &schedule, NULL));
+  if (!*inout_schedule) {
+    *inout_schedule = schedule; // whether it fits or not
+  } else {
+    keep_faster(capacity_bytes, inout_schedule, schedule);
+  }
   return DELTA_OK;
 }
 
@@ -206,17 +286,17 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   if (fits_released && result->schedule->arena_bytes <= capacity_bytes) {
     DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
-  // A policy that only searches begins with the plan of the least budget, where that fits.
-  if (planner->searched_least && planner->searched_least->arena_bytes <= capacity_bytes)
-    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->searched_least, planner->allocator, &result->schedule));
-  if (row->searches && least->arena_bytes <= capacity_bytes) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, &result->schedule));
+  // A policy that only searches begins with the plan of the least budget, where that fits. A rival follows its rule, and has that plan where the rule misses.
+  if (planner->own_least && planner->own_least->arena_bytes <= capacity_bytes)
+    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->own_least, planner->allocator, &result->schedule));
+  if (delta_rival_rule(planner->options.policy)) DELTA_RETURN_IF_ERROR(follow_rule(planner, capacity_bytes, &result->schedule));
+  if (row->searches && least->arena_bytes <= capacity_bytes) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, result));
   if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
   // A soft budget is missed by the schedule that the rule makes for it.
-  if (result->schedule) {
-    result->minimum_budget_bytes = result->schedule->arena_bytes;
-    result->minimum_step = delta_schedule_peak_problem_step(result->schedule);
-  }
-  return refuse_budget(planner, result->schedule ? result->schedule : least, capacity_bytes, result);
+  if (result->schedule && (row->is_soft || result->schedule->arena_bytes < least->arena_bytes)) least = result->schedule;
+  result->minimum_budget_bytes = least->arena_bytes;
+  result->minimum_step = delta_schedule_peak_problem_step(least);
+  return refuse_budget(planner, least, capacity_bytes, result);
 }
 
 delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {

@@ -4,25 +4,25 @@
 
 #include "plans/schedule.h"
 
-// Policies: one row each. X(identifier, name, available now, help). All end in the same expand, simulate and layout.
-#define DELTA_POLICIES(X)                                                                                             \
-  X(NONE, "none", true, "no swap, no recompute: our order and in-place reuse")                                        \
-  X(EAGER, "eager", true, "what an eager framework holds: levers off, program order, all gradients until the update") \
-  X(DELTA, "delta", true, "Delta's own search")                                                                       \
-  X(SWAP, "swap", true, "Delta's search without recompute")                                                           \
-  X(RECOMPUTE, "recompute", true, "Delta's search without swap")                                                      \
-  X(CHEN, "chen", false, "square-root checkpoints")                                                                   \
-  X(CHECKMATE, "checkmate", false, "optimal recompute by integer programming")                                        \
-  X(DTR, "dtr", false, "dynamic tensor rematerialization")                                                            \
-  X(SUPERNEURONS, "superneurons", false, "cost-aware recompute and swap of convolutions")                             \
-  X(VDNN, "vdnn", false, "swap of layer inputs")                                                                      \
-  X(CAPUCHIN, "capuchin", false, "one measured pass, swap first")                                                     \
-  X(TSPLIT, "tsplit", false, "greedy with tensor splitting")                                                          \
-  X(POFO, "pofo", false, "optimal swap and recompute on chains")                                                      \
-  X(DELTA_RELEASED, "delta-released", true, "DELTA as its authors released it")                                       \
-  X(DELTA_FIXED, "delta-fixed", true, "DELTA with its unit mistake corrected and copies on their lanes")
+// Policies: one row each. X(identifier, name, help). All end in the same expand, simulate and layout.
+#define DELTA_POLICIES(X)                                                                                       \
+  X(NONE, "none", "no swap, no recompute: our order and in-place reuse")                                        \
+  X(EAGER, "eager", "what an eager framework holds: levers off, program order, all gradients until the update") \
+  X(DELTA, "delta", "Delta's own search")                                                                       \
+  X(SWAP, "swap", "Delta's search without recompute")                                                           \
+  X(RECOMPUTE, "recompute", "Delta's search without swap")                                                      \
+  X(CHEN, "chen", "square-root checkpoints")                                                                    \
+  X(CHECKMATE, "checkmate", "optimal recompute by integer programming")                                         \
+  X(DTR, "dtr", "dynamic tensor rematerialization")                                                             \
+  X(SUPERNEURONS, "superneurons", "cost-aware recompute and swap of convolutions")                              \
+  X(VDNN, "vdnn", "swap of layer inputs")                                                                       \
+  X(CAPUCHIN, "capuchin", "one measured pass, swap first")                                                      \
+  X(TSPLIT, "tsplit", "greedy by exposed time per byte, on whole tensors")                                      \
+  X(POFO, "pofo", "dynamic program over swap and recompute on a chain")                                         \
+  X(DELTA_RELEASED, "delta-released", "DELTA as its authors released it")                                       \
+  X(DELTA_FIXED, "delta-fixed", "DELTA with its unit mistake corrected and copies on their lanes")
 typedef enum delta_policy {
-#define DELTA_POLICY_ENUM(id, name, available, help) DELTA_POLICY_##id,
+#define DELTA_POLICY_ENUM(id, name, help) DELTA_POLICY_##id,
   DELTA_POLICIES(DELTA_POLICY_ENUM)
 #undef DELTA_POLICY_ENUM
       DELTA_POLICY_COUNT
@@ -30,13 +30,12 @@ typedef enum delta_policy {
 
 typedef struct delta_policy_info {
   const char *name;
-  bool available;
   const char *help;
 } delta_policy_info_t;
 const delta_policy_info_t *delta_policy_info(delta_policy_t policy);
 // Whether the policy lets tensors go until a hard budget is kept: states may then lie below, too.
 bool delta_policy_keeps_budgets(delta_policy_t policy);
-// INVALID_ARGUMENT lists the names that are available.
+// INVALID_ARGUMENT lists the names.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
 // What becomes of a tensor in the time between two uses. SWAP: it is copied below once, from its production on, and comes back when it is needed; SWAP_LATE: the copy starts when
@@ -86,6 +85,10 @@ typedef struct delta_decisions {
   bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
   delta_action_t
       tail; // of the gap after a tensor's last use in the base order, where only closures need it, unless listed; KEEP where it cannot be rebuilt
+  // NULL, or what the decisions come to, already decided: these problem steps run, in this order, and nothing is copied. A tensor lives from the run that makes it to the
+  // last one that reads it before it is made again. `items` is then not looked at.
+  const uint32_t *runs;
+  uint32_t run_count;
 } delta_decisions_t;
 
 // Expands order and decisions to steps with clones and transfers, buffers with lifetimes, in-place choices, peak, host slots. No addresses, no waits, no times.
@@ -117,12 +120,15 @@ typedef struct delta_planner_effort {
   uint64_t seed;                        // of its draws
   bool (*is_past_deadline)(void *self); // NULL: none
   void *self;                           // Borrowed.
+  bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
+  void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
-  bool listed_order; // the problem's own order, in place of ours
+  bool listed_order;                         // the problem's own order, in place of ours
+  const struct delta_integer_solver *solver; // Borrowed; for policy checkmate; NULL: there is none
   delta_planner_effort_t effort;
 } delta_planner_options_t;
 
@@ -131,6 +137,8 @@ typedef struct delta_planner_result {
   uint64_t minimum_budget_bytes; // smallest arena (without states) for which this policy has a plan
   uint32_t minimum_step;         // problem step that sets it
   double lower_bound_seconds;
+  const char *seed_policy; // NULL, or the policy whose plan the search began with; seed_is_plan: and ended with
+  bool seed_is_plan;
 } delta_planner_result_t;
 
 // A planner for one problem and policy, for any number of budgets: what does not depend on the budget is done once.
@@ -142,7 +150,8 @@ void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // Changes how long the searches that follow may take.
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);
 delta_allocator_t delta_planner_allocator(const delta_planner_t *planner);
-// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT.
+// The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT. Of a rival: the smallest that its rule was seen to
+// reach.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);

@@ -206,25 +206,58 @@ static delta_status_t list_offers(delta_releaser_t *releaser, release_offers_t *
   return DELTA_OK;
 }
 
-// Tries offers from the cheapest on until one helps.
-static delta_status_t take_offer(delta_releaser_t *releaser, const release_offers_t *offers, delta_decision_t *out_decision,
-                                 bool *out_found) {
+// The decisions of an offer for all parts of its tensor that have not got them yet.
+static delta_status_t take_kin(delta_releaser_t *releaser, const delta_decision_t *decision) {
+  const delta_action_t now = delta_releaser_action(releaser, decision->tensor, decision->use);
+  delta_decision_t part = *decision;
+  releaser->taken.count = 0;
+  do {
+    if (delta_releaser_action(releaser, part.tensor, part.use) == now)
+      DELTA_RETURN_IF_ERROR(delta_array_push(releaser->allocator, &releaser->taken, &part));
+    part.tensor = delta_problem_next_kin(releaser->problem, part.tensor);
+  } while (part.tensor != decision->tensor);
+  return DELTA_OK;
+}
+
+// Expands with all decisions of `taken`, and adopts the schedule if it is less full; else all is as it was.
+static delta_status_t try_taken(delta_releaser_t *releaser, bool *out_helps) {
+  delta_schedule_t *schedule = NULL;
+  delta_status_t status = DELTA_OK;
+  *out_helps = false;
+  releaser->before.count = 0;
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(releaser->allocator, &releaser->before, releaser->decisions.count));
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(releaser->allocator, &releaser->decisions, releaser->taken.count));
+  if (releaser->decisions.count > 0)
+    memcpy(releaser->before.items, releaser->decisions.items, releaser->decisions.count * sizeof *releaser->decisions.items);
+  releaser->before.count = releaser->decisions.count;
+  for (size_t i = 0; i < releaser->taken.count; ++i) put_decision(releaser, &releaser->taken.items[i]);
+  status = expand(releaser, &schedule);
+  if (!status && schedule->host_bytes <= releaser->problem->host_budget_bytes) status = is_less_full(releaser, schedule, out_helps);
+  if (*out_helps && !status) return adopt_schedule(releaser, schedule);
+  if (releaser->before.count > 0)
+    memcpy(releaser->decisions.items, releaser->before.items, releaser->before.count * sizeof *releaser->decisions.items);
+  releaser->decisions.count = releaser->before.count;
+  delta_schedule_free(schedule);
+  if (delta_status_code(status) != DELTA_STATUS_INVALID_ARGUMENT) return status;
+  delta_status_free(status);
+  return DELTA_OK;
+}
+
+// Tries offers from the cheapest on until one helps: for all parts of a tensor, then for it alone.
+static delta_status_t take_offer(delta_releaser_t *releaser, const release_offers_t *offers, bool *out_found) {
   for (size_t i = 0; i < offers->count; ++i) {
     const delta_decision_t *decision = &offers->items[i].decision;
-    const decision_undo_t undo = remember_decision(releaser, decision);
-    bool *is_refused = find_refusal(releaser, decision), helps = false;
-    delta_schedule_t *schedule = NULL;
-    DELTA_RETURN_IF_ERROR(try_decision(releaser, decision, &schedule));
-    delta_status_t status = schedule ? is_less_full(releaser, schedule, &helps) : DELTA_OK;
-    if (helps && !status) {
-      *out_decision = *decision;
-      *out_found = releaser->was_accepted = true;
-      return adopt_schedule(releaser, schedule);
+    DELTA_RETURN_IF_ERROR(take_kin(releaser, decision));
+    DELTA_RETURN_IF_ERROR(try_taken(releaser, out_found));
+    if (!*out_found && releaser->taken.count > 1) {
+      releaser->taken.count = 0;
+      DELTA_RETURN_IF_ERROR(delta_array_push(releaser->allocator, &releaser->taken, decision));
+      DELTA_RETURN_IF_ERROR(try_taken(releaser, out_found));
     }
-    if (schedule) undo_decision(releaser, &undo);
-    delta_schedule_free(schedule);
-    if (status) return status;
-    *is_refused = true;
+    *find_refusal(releaser, decision) = !*out_found;
+    if (!*out_found) continue;
+    releaser->was_accepted = true;
+    return DELTA_OK;
   }
   return DELTA_OK;
 }
@@ -234,13 +267,13 @@ static size_t refusal_count(const delta_releaser_t *releaser) {
   return ((size_t)releaser->timeline.reader_starts[tensor_count] + tensor_count) * ACTION_COUNT;
 }
 
-delta_status_t delta_releaser_advance(delta_releaser_t *releaser, delta_decision_t *out_decision, bool *out_found) {
+delta_status_t delta_releaser_advance(delta_releaser_t *releaser, bool *out_found) {
   release_offers_t offers = {0};
   delta_status_t status = DELTA_OK;
   *out_found = false;
   for (;;) {
     DELTA_GOTO_IF_ERROR(status, list_offers(releaser, &offers), cleanup);
-    DELTA_GOTO_IF_ERROR(status, take_offer(releaser, &offers, out_decision, out_found), cleanup);
+    DELTA_GOTO_IF_ERROR(status, take_offer(releaser, &offers, out_found), cleanup);
     if (*out_found || !releaser->was_accepted) break;
     // What did not help before may help after what was done since.
     memset(releaser->is_refused, 0, refusal_count(releaser) * sizeof *releaser->is_refused);
@@ -271,6 +304,8 @@ void delta_releaser_deinit(delta_releaser_t *releaser) {
   if (!releaser->problem) return;
   delta_array_deinit(releaser->allocator, &releaser->decisions);
   delta_array_deinit(releaser->allocator, &releaser->gaps);
+  delta_array_deinit(releaser->allocator, &releaser->taken);
+  delta_array_deinit(releaser->allocator, &releaser->before);
   delta_timeline_deinit(&releaser->timeline);
   delta_schedule_free(releaser->schedule);
   delta_release(releaser->allocator, releaser->is_refused);

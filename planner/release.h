@@ -14,11 +14,12 @@ typedef struct delta_releaser {
   DELTA_ARRAY(delta_decision_t) decisions; // sorted by tensor, use
   bool late_offload;
   delta_action_t tail;
-  delta_schedule_t *schedule; // Owned; of the decisions.
-  delta_timeline_t timeline;  // of the schedule
-  bool *is_refused;           // by gap and action: it did not help
-  bool was_accepted;          // since refusals were last forgotten
-  delta_gaps_t gaps;          // scratch
+  delta_schedule_t *schedule;                  // Owned; of the decisions.
+  delta_timeline_t timeline;                   // of the schedule
+  bool *is_refused;                            // by gap and action: it did not help
+  bool was_accepted;                           // since refusals were last forgotten
+  delta_gaps_t gaps;                           // scratch
+  DELTA_ARRAY(delta_decision_t) taken, before; // what the last advance decided; scratch
 } delta_releaser_t;
 
 // Starts with everything kept. `order` and `problem` are borrowed.
@@ -30,8 +31,8 @@ delta_action_t delta_releaser_action(const delta_releaser_t *releaser, uint32_t 
 // Sets one gap's action, whatever becomes of the peak. *out_possible is false, and nothing changes, when it cannot be carried out.
 DELTA_MUST_USE delta_status_t delta_releaser_set(delta_releaser_t *releaser, const delta_decision_t *decision, bool *out_possible);
 
-// Releases the gap over the fullest step that costs least per byte, of those that make it less full. *out_decision is what was decided; *out_found is false when
-// no gap helps.
-DELTA_MUST_USE delta_status_t delta_releaser_advance(delta_releaser_t *releaser, delta_decision_t *out_decision, bool *out_found);
+// Releases the gap over the fullest step that costs least per byte, of those that make it less full. Parts of one tensor are released
+// together where that helps. What was decided is in `taken`; *out_found is false when no gap helps.
+DELTA_MUST_USE delta_status_t delta_releaser_advance(delta_releaser_t *releaser, bool *out_found);
 
 #endif // DELTA_PLANNER_RELEASE_H_

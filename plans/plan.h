@@ -77,8 +77,11 @@ struct delta_plan {
   delta_plan_program_t *programs;
   uint32_t program_count;
   delta_plan_totals_t totals;
-  delta_input_info_t *inputs; // of a plan just made; not in the file
+  // Of a plan just made; not in the file:
+  delta_input_info_t *inputs;
   uint32_t input_count;
+  const char *seed_policy;      // static, or NULL: the policy whose plan the search began with
+  bool seed_is_plan;            // and ended with
   delta_budget_point_t *points; // other budgets that were tried, for a report; not in the file
   uint32_t point_count;
 };

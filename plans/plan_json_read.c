@@ -156,6 +156,15 @@ static delta_status_t read_optimizer(const delta_plan_reader_t *reader, const de
   return delta_json_get_bool(reader->document, object, "nesterov", &optimizer->nesterov);
 }
 
+static delta_status_t read_parts(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_build_options_t *build) {
+  int64_t parts, region_percent;
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "parts", 0, DELTA_PARTS_MAX, &parts));
+  DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "region_percent", 0, 100, &region_percent));
+  build->parts = (uint32_t)parts;
+  build->region_percent = (uint32_t)region_percent;
+  return DELTA_OK;
+}
+
 static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_json_value_t *root) {
   delta_build_options_t *build = &reader->plan->build;
   const delta_json_value_t *object = NULL;
@@ -175,7 +184,8 @@ static delta_status_t read_build(const delta_plan_reader_t *reader, const delta_
   build->accumulates = reader->plan->accumulate > 1;
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "freeze", &build->freeze, &build->freeze_count));
   DELTA_RETURN_IF_ERROR(read_texts(reader, object, "train", &build->train, &build->train_count));
-  return delta_json_get_bool(reader->document, object, "eager", &build->eager);
+  DELTA_RETURN_IF_ERROR(delta_json_get_bool(reader->document, object, "eager", &build->eager));
+  return read_parts(reader, object, build);
 }
 
 // ---- Model, numerics, totals

@@ -100,6 +100,8 @@ static void write_build(delta_json_writer_t *writer, const delta_plan_t *plan) {
   write_texts(writer, "freeze", build->freeze, build->freeze_count);
   write_texts(writer, "train", build->train, build->train_count);
   delta_json_write_bool(writer, "eager", build->eager);
+  write_integer(writer, "parts", build->parts);
+  write_integer(writer, "region_percent", build->region_percent);
   delta_json_end_object(writer);
 }
 

@@ -40,12 +40,16 @@ typedef struct delta_problem_tensor {
   delta_tensor_class_t kind;
   // For a state's new value: the state tensor whose bytes it takes. The tensor has no buffer of its own; its producer writes the state.
   uint32_t becomes_state;
+  uint32_t next_kin;        // parts of one tensor form a ring: 1 + the next of them; 0: alone
   size_t home_offset_bytes; // of a state with DELTA_TENSOR_BELOW: its slot in the tier below
 } delta_problem_tensor_t;
 
 enum {
   DELTA_STEP_PURE = 1 << 0,   // may run again with the same result
   DELTA_STEP_UPDATE = 1 << 1, // writes a state: every other reader of the state's old value runs before it
+  // What rules of rival policies ask for; of steps of the forward pass alone. They change no meaning.
+  DELTA_STEP_CONVOLUTION = 1 << 2,
+  DELTA_STEP_PRODUCT = 1 << 3, // of matrices
 };
 
 typedef struct delta_inplace_pair {
@@ -88,6 +92,11 @@ void delta_problem_free(delta_problem_t *problem); // NULL is fine.
 // Checks indices, order (every input is an INPUT, a STATE or produced before), single producers, in-place pairs and sums without overflow.
 // MALFORMED names step and tensor.
 DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem);
+
+// The next in a tensor's ring; itself when it is alone.
+static inline uint32_t delta_problem_next_kin(const delta_problem_t *problem, uint32_t tensor) {
+  return problem->tensors[tensor].next_kin > 0 ? problem->tensors[tensor].next_kin - 1 : tensor;
+}
 
 // Bytes that the budget counts for `data_bytes` of data: a multiple of the alignment, and one unit for data of no bytes, so that every buffer has
 // an address of its own. False on overflow.

@@ -184,12 +184,18 @@ static void mark_gradients(problem_builder_t *builder, const delta_node_t *node)
   }
 }
 
+static uint32_t flags_of_node(const delta_node_t *node) {
+  if (node->phase != DELTA_PHASE_FORWARD) return DELTA_STEP_PURE;
+  return DELTA_STEP_PURE | (node->op == DELTA_CORE_CONV ? DELTA_STEP_CONVOLUTION : 0) |
+         (node->op == DELTA_CORE_MATMUL ? DELTA_STEP_PRODUCT : 0);
+}
+
 static delta_status_t add_step(problem_builder_t *builder, uint32_t index) {
   const delta_node_t *node = &builder->graph->nodes.items[index];
   if (!node_works(builder->graph, node)) return DELTA_OK;
   const delta_node_cost_t *cost = &builder->options->costs[index];
   delta_problem_step_t *step = &builder->problem->steps[builder->problem->step_count++];
-  *step = (delta_problem_step_t){.node = index, .seconds = cost->seconds, .flags = DELTA_STEP_PURE};
+  *step = (delta_problem_step_t){.node = index, .seconds = cost->seconds, .flags = flags_of_node(node)};
   DELTA_RETURN_IF_ERROR(copy_name(builder, node->name ? node->name : "(unnamed)", &step->name));
   if (!delta_size_align(cost->workspace_bytes, builder->options->alignment_bytes, &step->workspace_bytes)) {
     return delta_status_make(UNSUPPORTED, "node '%s': a workspace of %zu bytes", step->name, cost->workspace_bytes);
@@ -204,6 +210,32 @@ static delta_status_t add_step(problem_builder_t *builder, uint32_t index) {
   return builder->options->inplace ? list_inplace_pairs(builder, node, step) : DELTA_OK;
 }
 
+// Closes the rings of tensors that nodes of one kin make.
+static delta_status_t link_kin(problem_builder_t *builder) {
+  enum { OUTPUTS = 8 };
+  const delta_graph_t *graph = builder->graph;
+  delta_problem_tensor_t *tensors = builder->problem->tensors;
+  uint32_t kin_count = 0, *latest = NULL;
+  for (size_t n = 0; n < graph->nodes.count; ++n) {
+    if (graph->nodes.items[n].kin > kin_count) kin_count = graph->nodes.items[n].kin;
+  }
+  // By kin and output: 1 + the tensor that was made last.
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(builder->problem->allocator, OUTPUTS * ((size_t)kin_count + 1), &latest));
+  for (size_t n = 0; n < graph->nodes.count; ++n) {
+    const delta_node_t *node = &graph->nodes.items[n];
+    for (uint32_t k = 0; node->kin > 0 && k < node->output_count && k < OUTPUTS; ++k) {
+      if (delta_tensor_is_none(node->outputs[k]) || storage_index(graph, node->outputs[k]) != node->outputs[k].index) continue;
+      const uint32_t tensor = builder->tensor_of_storage[node->outputs[k].index];
+      uint32_t *before = &latest[node->kin * OUTPUTS + k];
+      tensors[tensor].next_kin = *before > 0 ? tensors[*before - 1].next_kin : tensor + 1;
+      if (*before > 0) tensors[*before - 1].next_kin = tensor + 1;
+      *before = tensor + 1;
+    }
+  }
+  delta_release(builder->problem->allocator, latest);
+  return DELTA_OK;
+}
+
 static delta_status_t build_problem(problem_builder_t *builder) {
   const delta_graph_t *graph = builder->graph;
   delta_problem_t *problem = builder->problem;
@@ -214,6 +246,7 @@ static delta_status_t build_problem(problem_builder_t *builder) {
   DELTA_RETURN_IF_ERROR(add_storages(builder));
   for (size_t i = 0; i < graph->states.count; ++i) DELTA_RETURN_IF_ERROR(bind_state(builder, &graph->states.items[i]));
   for (uint32_t i = 0; i < graph->nodes.count; ++i) DELTA_RETURN_IF_ERROR(add_step(builder, i));
+  DELTA_RETURN_IF_ERROR(link_kin(builder));
   return delta_problem_check(problem);
 }
 

@@ -111,6 +111,23 @@ static delta_status_t read_tensors(problem_reader_t *reader, const delta_json_va
 
 // ---- Nodes
 
+typedef struct kind_row {
+  const char *name;
+  uint32_t flag;
+} kind_row_t;
+static const kind_row_t kind_rows[] = {{"convolution", DELTA_STEP_CONVOLUTION}, {"product", DELTA_STEP_PRODUCT}};
+enum { KIND_ROW_COUNT = sizeof kind_rows / sizeof *kind_rows };
+
+static delta_status_t read_kind(const problem_reader_t *reader, const delta_json_value_t *value, uint32_t *inout_flags) {
+  const char *kind = NULL;
+  if (!delta_json_find(value, "kind")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, value, "kind", &kind));
+  for (size_t i = 0; i < KIND_ROW_COUNT; ++i) {
+    if (strcmp(kind, kind_rows[i].name) == 0) *inout_flags |= kind_rows[i].flag;
+  }
+  return DELTA_OK; // other kinds mean nothing to a planner
+}
+
 static delta_status_t read_list(const problem_reader_t *reader, const delta_json_value_t *value, const char *key, const char *user,
                                 uint32_t **out_items, uint32_t *out_count) {
   const delta_json_value_t *array = NULL;
@@ -170,6 +187,7 @@ static delta_status_t read_node(const problem_reader_t *reader, const delta_json
     is_update |= reader->problem->tensors[step->outputs[k]].becomes_state != DELTA_PROBLEM_NONE;
   }
   step->flags = (is_pure && !is_update ? DELTA_STEP_PURE : 0) | (is_update ? DELTA_STEP_UPDATE : 0);
+  DELTA_RETURN_IF_ERROR(read_kind(reader, value, &step->flags));
   return read_pairs(reader, value, step);
 }
 
@@ -260,6 +278,9 @@ static void write_node(delta_json_writer_t *writer, const char *const *names, co
   delta_json_write_double(writer, "compute_s", step->seconds);
   if (step->workspace_bytes > 0) delta_json_write_int64(writer, "workspace_bytes", (int64_t)step->workspace_bytes);
   if (!(step->flags & (DELTA_STEP_PURE | DELTA_STEP_UPDATE))) delta_json_write_bool(writer, "pure", false);
+  for (size_t i = 0; i < KIND_ROW_COUNT; ++i) {
+    if (step->flags & kind_rows[i].flag) delta_json_write_string(writer, "kind", kind_rows[i].name);
+  }
   write_list(writer, names, "inputs", step->inputs, step->input_count);
   write_list(writer, names, "outputs", step->outputs, step->output_count);
   if (step->inplace_count > 0) delta_json_begin_inline_array(writer, "inplace");

@@ -11,6 +11,7 @@
 #include "plans/problem.h"
 #include "plans/schedule.h"
 #include "runtime/roofline.h"
+#include "runtime/tier.h"
 
 enum { DELTA_DEVICE_NAME_BYTES = 48, DELTA_DEVICE_TEXT_BYTES = 64 };
 
@@ -38,6 +39,14 @@ typedef struct delta_device_options {
   delta_log_sink_t log;
 } delta_device_options_t;
 
+// The word for host memory where a tier's folder is asked for.
+#define DELTA_TIER_MEMORY "memory"
+
+typedef struct delta_tier_options {
+  const char *folder; // of a file, DELTA_TIER_MEMORY, or NULL: the device's own choice
+  delta_log_sink_t log;
+} delta_tier_options_t;
+
 typedef struct delta_device_driver {
   const char *name; // "cpu"
   void (*destroy)(delta_device_t *device);
@@ -47,6 +56,8 @@ typedef struct delta_device_driver {
   delta_status_t (*arena_commit)(delta_arena_t *arena, size_t committed_bytes); // grows or shrinks to this; shrinking gives pages back
   void (*arena_destroy)(delta_arena_t *arena);
   void *(*arena_address)(delta_arena_t *arena, size_t offset_bytes);
+  delta_status_t (*tier_create)(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
+                                delta_tier_t **out_tier); // empty; the device outlives it
 
   // Kernels. `rank` counts from 0 over the offers for a node; false in *out_exists after the last.
   delta_status_t (*kernel_query)(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank,

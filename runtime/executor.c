@@ -1,41 +1,5 @@
 // Addresses come from the schedule's buffers and the plan's states; they are looked up once per step when the executor is made.
-#include "runtime/executor.h"
-
-#include <math.h>
-#include <string.h>
-
-#include "base/clock.h"
-
-// One schedule step, ready to launch.
-typedef struct delta_prepared_step {
-  const delta_node_t *node; // NULL: a copy
-  delta_kernel_t *kernel;   // Borrowed from executor->kernels.
-  delta_kernel_buffers_t buffers;
-  void *copied; // of a copy: what goes below or comes back
-  size_t copied_bytes;
-} delta_prepared_step_t;
-
-// Bytes without a value before or after a step.
-typedef struct delta_void_range {
-  uint32_t step;
-  void *address;
-  size_t size_bytes;
-} delta_void_range_t;
-typedef DELTA_ARRAY(delta_void_range_t) delta_void_ranges_t;
-
-struct delta_executor {
-  delta_executor_options_t options;
-  delta_allocator_t allocator;
-  delta_region_t region;    // Owns the address lists.
-  delta_kernel_t **kernels; // Owned; per graph node.
-  delta_prepared_step_t *steps;
-  void **inputs;                  // per graph input
-  void **outputs;                 // per graph output
-  size_t *state_offsets;          // per problem tensor that is a state or becomes one
-  delta_void_ranges_t born, dead; // by step: what it writes first, what it reads last; only when poisoning
-};
-
-enum { DELTA_POISON_BYTE = 0xFF }; // a quiet NaN in every float type
+#include "runtime/executor_parts.h"
 
 // The arena offset of each problem tensor that is a state or becomes one.
 static delta_status_t resolve_states(delta_executor_t *executor) {
@@ -95,8 +59,36 @@ static void *step_address(const delta_executor_t *executor, delta_tensor_id_t id
 static delta_status_t prepare_kernel(delta_executor_t *executor, uint32_t node) {
   if (executor->kernels[node]) return DELTA_OK;
   const delta_executor_options_t *o = &executor->options;
+  if (o->predecessor && o->predecessor->kernels[node]) {
+    executor->kernels[node] = o->predecessor->kernels[node];
+    return DELTA_OK;
+  }
   return o->device->driver->kernel_prepare(o->device, o->graph, (delta_node_id_t){node}, o->selection->ranks[node],
                                            &executor->kernels[node]);
+}
+
+static const char *buffer_name(const delta_executor_options_t *o, uint32_t buffer) {
+  return o->problem->tensors[o->schedule->buffers[buffer].tensor].name;
+}
+
+// Makes room for the copies of each lane.
+static delta_status_t allocate_copies(delta_executor_t *executor) {
+  const delta_executor_options_t *o = &executor->options;
+  uint32_t counts[DELTA_LANE_COUNT] = {0};
+  for (uint32_t s = 0; s < o->schedule->step_count; ++s) ++counts[o->schedule->steps[s].lane];
+  counts[DELTA_LANE_COMPUTE] = 0;
+  executor->work = (delta_lane_work_t){.schedule = o->schedule, .tier = o->tier, .patience_seconds = o->patience_seconds};
+  if (o->device->host_addressable) {
+    executor->keeper.schedule = o->schedule;
+    executor->keeper.problem = o->problem;
+    executor->keeper.arena = o->device->driver->arena_address(o->arena, o->state_bytes);
+    executor->work.keeper = &executor->keeper;
+  }
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, counts[l], &executor->work.copies[l].items));
+    executor->overlaps = executor->overlaps || (counts[l] > 0 && o->lanes);
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t prepare_copy(delta_executor_t *executor, uint32_t index) {
@@ -104,8 +96,13 @@ static delta_status_t prepare_copy(delta_executor_t *executor, uint32_t index) {
   const delta_schedule_step_t *step = &o->schedule->steps[index];
   const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
   if (!o->tier) return delta_status_make(INTERNAL, "step %u copies a tensor, but there is no tier below the arena", index);
-  executor->steps[index].copied = buffer_address(executor, buffer);
-  executor->steps[index].copied_bytes = o->schedule->buffers[buffer].size_bytes;
+  delta_lane_copies_t *copies = &executor->work.copies[step->lane];
+  delta_lane_copy_t *copy = &copies->items[copies->count++];
+  *copy = (delta_lane_copy_t){.step = index,
+                              .memory = buffer_address(executor, buffer),
+                              .size_bytes = o->schedule->buffers[buffer].size_bytes,
+                              .tensor_name = buffer_name(o, buffer)};
+  executor->steps[index].copy = copy;
   return DELTA_OK;
 }
 
@@ -182,19 +179,30 @@ static bool holds_input(const delta_executor_t *executor, uint32_t buffer) {
          executor->options.schedule->buffers[buffer].first_step == 0;
 }
 
+// Marks the buffers that copies on lanes of their own use: when they are done with one is not known on this thread.
+static void mark_copied(const delta_executor_t *executor, bool *is_copied) {
+  const delta_schedule_t *schedule = executor->options.schedule;
+  for (uint32_t s = 0; s < schedule->step_count && executor->overlaps; ++s) {
+    const delta_schedule_step_t *step = &schedule->steps[s];
+    if (step->kind != DELTA_STEP_RUN) is_copied[step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0]] = true;
+  }
+}
+
 // Lists what begins and ends with each step, except what an in-place output takes over.
 static delta_status_t list_void_ranges(delta_executor_t *executor) {
   const delta_schedule_t *schedule = executor->options.schedule;
-  bool *taken = NULL;
+  bool *taken = NULL, *is_copied = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, schedule->buffer_count, &taken));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, schedule->buffer_count, &is_copied));
+  mark_copied(executor, is_copied);
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
     if (schedule->buffers[i].inplace_of != DELTA_PROBLEM_NONE) taken[schedule->buffers[i].inplace_of] = true;
   }
   for (uint32_t step = 0; step < schedule->step_count; ++step) {
     for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
       const delta_buffer_t *buffer = &schedule->buffers[i];
-      bool is_born = buffer->first_step == step && buffer->inplace_of == DELTA_PROBLEM_NONE && !holds_input(executor, i);
-      bool is_dead = buffer->last_step == step && !taken[i] && step + 1 < schedule->step_count;
+      bool is_born = buffer->first_step == step && buffer->inplace_of == DELTA_PROBLEM_NONE && !holds_input(executor, i) && !is_copied[i];
+      bool is_dead = buffer->last_step == step && !taken[i] && step + 1 < schedule->step_count && !is_copied[i];
       if (is_born) DELTA_RETURN_IF_ERROR(push_range(executor, &executor->born, step, i));
       if (is_dead) DELTA_RETURN_IF_ERROR(push_range(executor, &executor->dead, step, i));
     }
@@ -216,6 +224,7 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   DELTA_GOTO_IF_ERROR(status, DELTA_REGION_ALLOCATE(&executor->region, schedule->step_count, &executor->steps), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_REGION_ALLOCATE(&executor->region, options->problem->tensor_count, &executor->state_offsets), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_states(executor), cleanup);
+  DELTA_GOTO_IF_ERROR(status, allocate_copies(executor), cleanup);
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
   if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
@@ -226,13 +235,23 @@ cleanup:
   return status;
 }
 
+void delta_executor_take_kernels(delta_executor_t *executor) {
+  delta_executor_t *lender = executor->options.predecessor;
+  if (!lender) return;
+  for (size_t i = 0; i < executor->options.graph->nodes.count; ++i) {
+    if (lender->kernels[i] == executor->kernels[i]) lender->kernels[i] = NULL;
+  }
+  executor->options.predecessor = NULL;
+}
+
 void delta_executor_destroy(delta_executor_t *executor) {
   if (!executor) return;
-  if (executor->kernels) {
-    for (size_t i = 0; i < executor->options.graph->nodes.count; ++i)
-      executor->options.device->driver->kernel_destroy(executor->kernels[i]);
+  const delta_executor_t *lender = executor->options.predecessor;
+  for (size_t i = 0; executor->kernels && i < executor->options.graph->nodes.count; ++i) {
+    if (!lender || lender->kernels[i] != executor->kernels[i]) executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
   delta_release(executor->allocator, executor->kernels);
+  delta_keeper_reset(&executor->keeper, 0);
   delta_array_deinit(executor->allocator, &executor->born);
   delta_array_deinit(executor->allocator, &executor->dead);
   delta_region_deinit(&executor->region);
@@ -242,121 +261,3 @@ void delta_executor_destroy(delta_executor_t *executor) {
 void *delta_executor_input(delta_executor_t *executor, uint32_t index) { return executor->inputs[index]; }
 
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index) { return executor->outputs[index]; }
-
-// Whether a value is not finite, `allowed` aside.
-static bool has_value_beyond(const void *data, delta_dtype_t dtype, const delta_shape_t *shape, double allowed) {
-  if (!delta_dtype_is_float(dtype)) return false;
-  int64_t count = delta_shape_count(shape);
-  for (int64_t i = 0; i < count; ++i) {
-    double value = delta_element_load_double(data, dtype, (size_t)i);
-    if (!isfinite(value) && value != allowed) return true;
-  }
-  return false;
-}
-
-bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
-  return has_value_beyond(data, dtype, shape, -INFINITY);
-}
-
-bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
-  return has_value_beyond(data, dtype, shape, 0);
-}
-
-// Which of the outputs that must be finite a tensor is; DELTA_INDEX_NONE: none of them.
-static uint32_t find_watched(const delta_graph_t *graph, const delta_run_options_t *options, delta_tensor_id_t id) {
-  for (size_t k = 0; k < sizeof options->finite_outputs / sizeof *options->finite_outputs; ++k) {
-    const uint32_t output = options->finite_outputs[k];
-    if (output == DELTA_INDEX_NONE) continue;
-    if (delta_graph_tensor(graph, graph->outputs.items[output].tensor)->storage.index == id.index) return output;
-  }
-  return DELTA_INDEX_NONE;
-}
-
-// Whether the checks asked for stop the run after this step, and the output to blame.
-static bool must_stop(const delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step,
-                      uint32_t *out_output) {
-  const delta_graph_t *graph = executor->options.graph;
-  for (uint32_t i = 0; step->node && i < step->node->output_count; ++i) {
-    delta_tensor_id_t id = step->node->outputs[i];
-    if (delta_tensor_is_none(id)) continue;
-    const delta_tensor_t *tensor = delta_graph_tensor(graph, id);
-    const void *data = step->buffers.outputs[i];
-    *out_output = find_watched(graph, options, id);
-    if (*out_output != DELTA_INDEX_NONE && !isfinite(delta_element_load_double(data, tensor->dtype, 0))) return true;
-    if (options->check_values && delta_has_bad_value(data, tensor->dtype, &tensor->shape)) return true;
-  }
-  return false;
-}
-
-// Whether a step writes a state other than a counter.
-static bool changes_states(const delta_problem_t *problem, const delta_problem_step_t *step) {
-  for (uint32_t i = 0; i < step->output_count; ++i) {
-    const delta_problem_tensor_t *tensor = &problem->tensors[step->outputs[i]];
-    if (tensor->becomes_state != DELTA_PROBLEM_NONE && tensor->kind != DELTA_CLASS_OTHER) return true;
-  }
-  return false;
-}
-
-// Fills the ranges of a step. The cursor goes through the list once in a run.
-static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cursor) {
-  for (; *cursor < ranges->count && ranges->items[*cursor].step == step; ++*cursor) {
-    memset(ranges->items[*cursor].address, DELTA_POISON_BYTE, ranges->items[*cursor].size_bytes);
-  }
-}
-
-// Copies run on the calling thread: they have ended when this returns.
-static delta_status_t copy_tensor(delta_executor_t *executor, uint32_t index, double *inout_seconds) {
-  const delta_executor_options_t *o = &executor->options;
-  const delta_schedule_step_t *step = &o->schedule->steps[index];
-  const delta_prepared_step_t *prepared = &executor->steps[index];
-  const double start_seconds = delta_clock_seconds();
-  delta_status_t status = step->kind == DELTA_STEP_SWAP_OUT
-                              ? delta_tier_write(o->tier, step->host_offset_bytes, prepared->copied, prepared->copied_bytes)
-                              : delta_tier_read(o->tier, step->host_offset_bytes, prepared->copied, prepared->copied_bytes);
-  *inout_seconds += delta_clock_seconds() - start_seconds;
-  return status ? delta_status_annotate(status, "step %u", index) : DELTA_OK;
-}
-
-static delta_status_t launch_kernel(delta_executor_t *executor, uint32_t index) {
-  const delta_executor_options_t *o = &executor->options;
-  const delta_prepared_step_t *prepared = &executor->steps[index];
-  delta_status_t status = o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers);
-  return status ? delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name) : DELTA_OK;
-}
-
-// A step's waits before it, its event after it.
-static delta_status_t run_step(delta_executor_t *executor, uint32_t index, double *inout_copy_seconds) {
-  const delta_executor_options_t *o = &executor->options;
-  const delta_device_driver_t *driver = o->device->driver;
-  const delta_schedule_step_t *step = &o->schedule->steps[index];
-  delta_prepared_step_t *prepared = &executor->steps[index];
-  for (uint32_t i = 0; i < step->wait_count; ++i) DELTA_RETURN_IF_ERROR(driver->wait(o->device, step->lane, step->waits[i]));
-  delta_step_event_t event = {.step = index, .schedule_step = step, .node = prepared->node};
-  if (o->on_step) event.start_seconds = delta_clock_seconds();
-  DELTA_RETURN_IF_ERROR(prepared->node ? launch_kernel(executor, index) : copy_tensor(executor, index, inout_copy_seconds));
-  if (o->on_step) {
-    event.end_seconds = delta_clock_seconds();
-    o->on_step(o->self, &event);
-  }
-  return driver->signal(o->device, step->lane, index);
-}
-
-delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *out_result) {
-  const delta_executor_options_t *o = &executor->options;
-  *out_result = (delta_run_result_t){0};
-  size_t born_cursor = 0, dead_cursor = 0;
-  for (uint32_t i = 0; i < o->schedule->step_count; ++i) {
-    poison(&executor->born, i, &born_cursor);
-    DELTA_RETURN_IF_ERROR(run_step(executor, i, &out_result->copy_seconds));
-    const delta_prepared_step_t *prepared = &executor->steps[i];
-    if (must_stop(executor, options, prepared, &out_result->output)) {
-      out_result->stopped = true;
-      out_result->step = i;
-      out_result->node_name = prepared->node->name;
-      return DELTA_OK;
-    }
-    if (prepared->node && changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++out_result->updates_done;
-    poison(&executor->dead, i, &dead_cursor);
-  }
-  return o->device->driver->synchronize(o->device);
-}

@@ -1,16 +1,17 @@
-// Executor: runs one program of a plan on a device, step by step, in a planned arena. Addresses are resolved once, when it is made; nothing
-// is allocated while it runs.
+// Executor: runs one program of a plan on a device, step by step, in a planned arena. The calling thread computes; copies run beside it on lanes, in any order that
+// the plan's waits allow. Addresses are resolved once, when it is made; nothing is allocated while it runs.
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
 
 #include "plans/plan.h"
 #include "runtime/device.h"
+#include "runtime/lanes.h"
 #include "runtime/select.h"
 #include "runtime/tier.h"
 
 typedef struct delta_executor delta_executor_t;
 
-// What happens at each step, for traces, profiles and tests.
+// What happens at each step, for traces, profiles and tests. Copies that ran on lanes are told of when the run has ended.
 typedef struct delta_step_event {
   uint32_t step; // of the schedule
   const delta_schedule_step_t *schedule_step;
@@ -27,8 +28,11 @@ typedef struct delta_executor_options {
   const delta_schedule_t *schedule; // verified
   const delta_plan_t *plan;         // for the places of states
   delta_arena_t *arena;
-  size_t state_bytes; // where the program's own bytes begin in the arena
-  delta_tier_t *tier; // with room for the schedule's host bytes; NULL when there are none
+  size_t state_bytes;            // where the program's own bytes begin in the arena
+  delta_tier_t *tier;            // with room for the schedule's host bytes; NULL when there are none
+  delta_lanes_t *lanes;          // where copies run; NULL: on the calling thread, between the steps that compute
+  double patience_seconds;       // of lanes
+  delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
@@ -37,6 +41,8 @@ typedef struct delta_executor_options {
 DELTA_MUST_USE delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
                                                     delta_executor_t **out_executor);
 void delta_executor_destroy(delta_executor_t *executor); // NULL is fine.
+// Makes the predecessor's kernels its own; all that is left to do with that one is to destroy it.
+void delta_executor_take_kernels(delta_executor_t *executor);
 
 // Where input `index` (of graph->inputs) is to be written before a run.
 void *delta_executor_input(delta_executor_t *executor, uint32_t index);
@@ -48,15 +54,19 @@ typedef struct delta_run_options {
   uint32_t finite_outputs[2];
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
+  // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
+  uint64_t arena_bytes;
 } delta_run_options_t;
 
 typedef struct delta_run_result {
   bool stopped; // at `step`, by one of the checks
   uint32_t step;
-  const char *node_name; // of that step
-  uint32_t output;       // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
-  uint32_t updates_done; // states already changed when it stopped, counters aside
-  double copy_seconds;   // of copies between the arena and the tier below, for which compute waited
+  const char *node_name;                      // of that step
+  uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
+  uint32_t updates_done;                      // states already changed when it stopped, counters aside
+  uint32_t kept_tensors;                      // that could not be copied below
+  delta_status_t why_kept;                    // Borrowed until the next run; of the first
+  delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute
 } delta_run_result_t;
 
 // Whether a tensor of a float type has a NaN or +infinity.

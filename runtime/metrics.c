@@ -70,6 +70,12 @@ delta_status_t delta_metrics_write_step(delta_metrics_t *metrics, const delta_tr
   delta_json_write_double(&writer, "seconds", step->seconds);
   delta_json_write_double(&writer, "samples_per_second", step->samples_per_second);
   delta_json_write_double(&writer, "stall_seconds", step->stall_seconds);
+  if (step->host_bytes > 0) {
+    delta_json_write_double(&writer, "offload_seconds", step->offload_seconds);
+    delta_json_write_double(&writer, "offload_stall_seconds", step->offload_stall_seconds);
+    delta_json_write_double(&writer, "prefetch_seconds", step->prefetch_seconds);
+    delta_json_write_double(&writer, "prefetch_stall_seconds", step->prefetch_stall_seconds);
+  }
   delta_json_write_int64(&writer, "arena_peak_bytes", (int64_t)step->arena_peak_bytes);
   delta_json_write_int64(&writer, "host_bytes", (int64_t)step->host_bytes);
   delta_json_begin_array(&writer, "events");

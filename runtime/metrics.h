@@ -1,7 +1,7 @@
 // Metrics: what happened in each step, as lines of JSON in a file.
 //
 // A step's object has: step, epoch, loss, learning_rate, gradient_norm (when gradients are clipped), seconds, samples_per_second,
-// stall_seconds, arena_peak_bytes, host_bytes, events (texts). An evaluation's has: evaluation (true), step, epoch, loss, accuracy (when
+// stall_seconds, offload_seconds, offload_stall_seconds, prefetch_seconds, prefetch_stall_seconds (when it swapped), arena_peak_bytes, host_bytes, events (texts). An evaluation's has: evaluation (true), step, epoch, loss, accuracy (when
 // there is one), samples, seconds. A loss that is not finite is null.
 #ifndef DELTA_RUNTIME_METRICS_H_
 #define DELTA_RUNTIME_METRICS_H_

@@ -11,8 +11,10 @@
 #include "plans/plan_show.h"
 #include "plans/problem_json.h"
 #include "runtime/absent.h"
+#include "runtime/plan_create.h"
 #include "runtime/plan_notes.h"
 #include "runtime/plan_options.h"
+#include "runtime/plan_refit.h"
 #include "runtime/program.h"
 
 enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
@@ -31,9 +33,11 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
-  double deadline_seconds;         // of the search at hand
-  double trying_seconds;           // what other budgets took, for a report
-  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
+  delta_cbc_t cbc; // for the policy that needs a solver
+  delta_integer_solver_t solver;
+  double limit_seconds, deadline_seconds; // of the search at hand
+  double trying_seconds;                  // what other budgets took, for a report
+  uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
 } delta_plan_maker_t;
@@ -182,8 +186,8 @@ static delta_status_t prepare_planners(delta_plan_maker_t *maker, uint64_t *out_
     delta_planner_destroy(maker->planners[i]);
     maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    DELTA_RETURN_IF_ERROR(
-        delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->allocator, &maker->planners[i]));
+    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers,
+                                                delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
@@ -233,10 +237,20 @@ static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
 
+static void start_clock(void *self) {
+  delta_plan_maker_t *maker = self;
+  maker->deadline_seconds = delta_clock_seconds() + maker->limit_seconds;
+}
+
 // How long the next search may take.
 static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds) {
-  maker->deadline_seconds = delta_clock_seconds() + limit_seconds;
-  const delta_planner_effort_t effort = {.seed = maker->options->seed, .is_past_deadline = is_past_deadline, .self = maker};
+  maker->limit_seconds = limit_seconds;
+  start_clock(maker);
+  const delta_planner_effort_t effort = {.seed = maker->options->seed,
+                                         .is_past_deadline = is_past_deadline,
+                                         .self = maker,
+                                         .begins_with_rivals = maker->options->begin_with_rivals,
+                                         .begin_search = start_clock};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -264,15 +278,20 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
     const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
     char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
-    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch)",
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch%s)",
                                  delta_size_text(plan->totals.budget_bytes, budget_text),
-                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes);
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes,
+                                 plan->build.parts > 1 || parts->batch < 2 ? "" : ", or --split auto");
   }
   if (status) return status;
   delta_plan_program_t *program = &plan->programs[plan->program_count++];
   program->kind = parts->kind;
   program->batch = parts->batch;
   program->schedule = result.schedule;
+  if (index == 0) {
+    plan->seed_policy = result.seed_policy;
+    plan->seed_is_plan = result.seed_is_plan;
+  }
   DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
@@ -339,6 +358,7 @@ static delta_status_t measure_policy(delta_plan_maker_t *maker, delta_policy_t p
   build.eager = policy == DELTA_POLICY_EAGER;
   build.import.levers = build.eager ? 0 : maker->plan->build.eager ? DELTA_LEVERS_ALL : maker->plan->levers;
   build.import.log = (delta_log_sink_t){0};
+  build.parts = 1; // references are of the whole batch
   delta_program_parts_t parts = {0};
   delta_planner_result_t result = {0};
   delta_program_choice_t choice = maker->choice;
@@ -367,7 +387,7 @@ static delta_status_t measure_references(delta_plan_maker_t *maker) {
   delta_plan_totals_t *totals = &maker->plan->totals;
   double eager_seconds = 0;
   DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_EAGER, true, &totals->eager_peak_bytes, &eager_seconds));
-  if (maker->policy == DELTA_POLICY_EAGER) {
+  if (maker->policy == DELTA_POLICY_EAGER || maker->plan->build.parts > 1) {
     DELTA_RETURN_IF_ERROR(measure_policy(maker, DELTA_POLICY_NONE, false, &totals->unlimited_peak_bytes, &totals->unlimited_step_seconds));
   } else {
     const delta_schedule_t *kept = delta_planner_kept(maker->planners[0]);
@@ -573,15 +593,17 @@ static void deinit_maker(delta_plan_maker_t *maker) {
   delta_plan_free(maker->plan);
 }
 
-delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
-                                 delta_plan_summary_t *out_summary) {
+delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                     delta_plan_summary_t *out_summary) {
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(delta_struct_size_check("plan options", "call delta_plan_options_init", options->struct_size, sizeof *options));
   if (out_summary)
     DELTA_RETURN_IF_ERROR(
         delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
   double start_seconds = delta_clock_seconds();
-  delta_plan_maker_t maker = {.options = options, .allocator = allocator};
+  delta_plan_maker_t maker = {
+      .options = options, .allocator = allocator, .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
+  maker.solver = delta_cbc_solver(&maker.cbc);
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
@@ -618,4 +640,71 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
 cleanup:
   deinit_maker(&maker);
   return status;
+}
+
+// ---- Planning again
+
+// What is known of the plan but for places and schedules, which come anew.
+static delta_status_t begin_refit(const delta_refit_options_t *options, delta_plan_maker_t *maker) {
+  const delta_plan_t *known = options->plan;
+  DELTA_RETURN_IF_ERROR(delta_plan_create_empty(maker->allocator, &maker->plan));
+  delta_plan_t *plan = maker->plan;
+  const delta_region_t region = plan->region;
+  *plan = *known;
+  plan->allocator = maker->allocator;
+  plan->region = region;
+  plan->states = NULL;
+  plan->programs = NULL;
+  plan->state_count = plan->program_count = 0;
+  plan->totals.budget_bytes = options->budget_bytes;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, known->state_count, &plan->states));
+  memcpy(plan->states, known->states, known->state_count * sizeof *plan->states);
+  plan->state_count = known->state_count;
+  for (uint32_t i = 0; i < known->program_count && i < DELTA_MOST_PROGRAMS; ++i) {
+    // The homes of states are set in copies.
+    delta_problem_t *problem = NULL;
+    maker->parts[i] = *options->parts[i];
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, 1, &problem));
+    *problem = *maker->parts[i].problem;
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, problem->tensor_count, &problem->tensors));
+    memcpy(problem->tensors, maker->parts[i].problem->tensors, problem->tensor_count * sizeof *problem->tensors);
+    if (options->offload_bytes_per_second > 0) problem->offload_bytes_per_second = options->offload_bytes_per_second;
+    if (options->prefetch_bytes_per_second > 0) problem->prefetch_bytes_per_second = options->prefetch_bytes_per_second;
+    maker->parts[i].problem = problem;
+    ++maker->part_count;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t refit(const delta_refit_options_t *options, delta_plan_maker_t *maker) {
+  uint64_t below_none_bytes;
+  DELTA_RETURN_IF_ERROR(begin_refit(options, maker));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(maker->plan->policy, &maker->policy));
+  DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
+  if (below_none_bytes > options->budget_bytes && !delta_policy_keeps_budgets(maker->policy)) {
+    maker->policy = DELTA_POLICY_DELTA_FIXED;
+    maker->plan->policy = delta_policy_info(maker->policy)->name;
+    DELTA_RETURN_IF_ERROR(prepare_with_below(maker, 0, &below_none_bytes));
+  }
+  maker->resident_minimum_bytes = below_none_bytes;
+  DELTA_RETURN_IF_ERROR(find_minimum(maker));
+  DELTA_RETURN_IF_ERROR(choose_homes(maker));
+  return plan_programs(maker);
+}
+
+delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan) {
+  *out_plan = NULL;
+  const double start_seconds = delta_clock_seconds();
+  const delta_plan_options_t plan_options = {.time_limit_seconds = options->time_limit_seconds};
+  delta_device_t granules = {.granule_bytes = options->granule_bytes}; // all of a device that planning looks at
+  delta_plan_maker_t maker = {.options = &plan_options, .allocator = allocator, .device = &granules};
+  delta_status_t status = refit(options, &maker);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker.planners[i]);
+  if (status) {
+    delta_plan_free(maker.plan);
+    return status;
+  }
+  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds;
+  *out_plan = maker.plan;
+  return DELTA_OK;
 }

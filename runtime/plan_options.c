@@ -210,6 +210,24 @@ static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_p
   return DELTA_OK;
 }
 
+// off, on, auto, or the number of parts, and after a colon the share of the largest tensor from which on nodes belong to the region that is split.
+static delta_status_t apply_split(const char *text, delta_plan_t *plan) {
+  plan->build.parts = 1;
+  if (!text || strcmp(text, "off") == 0) return DELTA_OK;
+  if (plan->build.eager) return delta_status_make(INVALID_ARGUMENT, "--split does not apply to --policy eager, which splits nothing");
+  if (strcmp(text, "on") == 0 || strcmp(text, "auto") == 0) return DELTA_OK;
+  const char *digits = "0123456789";
+  const size_t length = strspn(text, digits), share = text[length] == ':' ? strspn(text + length + 1, digits) : 0;
+  const bool has_share = share > 0 && share <= 3 && strcmp(text + length + 1 + share, "%") == 0;
+  const long parts = length > 0 && length <= 2 ? strtol(text, NULL, 10) : 0, percent = has_share ? strtol(text + length + 1, NULL, 10) : 0;
+  if (parts < 1 || parts > DELTA_PARTS_MAX || (text[length] && !has_share) || percent > 100)
+    return delta_status_make(INVALID_ARGUMENT, "--split %s: give off, on, auto, or a number of parts from 1 to %d, alone or as N:SHARE%%",
+                             text, DELTA_PARTS_MAX);
+  plan->build.parts = (uint32_t)parts;
+  plan->build.region_percent = (uint32_t)percent;
+  return DELTA_OK;
+}
+
 delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, delta_plan_t *plan, delta_policy_t *out_policy) {
   if (!options->model_path) return delta_status_make(INVALID_ARGUMENT, "no model file given");
   const char *slash = strrchr(options->model_path, '/');
@@ -219,6 +237,7 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
   plan->model_file = model_file;
   DELTA_RETURN_IF_ERROR(apply_policy(options->policy, plan, out_policy));
   DELTA_RETURN_IF_ERROR(apply_levers(options->levers, plan));
+  DELTA_RETURN_IF_ERROR(apply_split(options->split, plan));
   DELTA_RETURN_IF_ERROR(apply_import(options, plan));
   DELTA_RETURN_IF_ERROR(apply_loss(options->loss, plan));
   DELTA_RETURN_IF_ERROR(apply_optimizer(options, plan));

@@ -21,6 +21,7 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .trainable_tensors = (uint32_t)totals->trainable_tensors,
       .learning_rate = plan->learning_rate,
       .accumulate = plan->accumulate,
+      .parts = plan->build.parts > 1 ? plan->build.parts : 1,
       .budget_bytes = totals->budget_bytes,
       .arena_bytes = totals->arena_bytes,
       .peak_bytes = totals->peak_bytes,
@@ -40,6 +41,8 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .memory_workspace_bytes = totals->memory_bytes[DELTA_CLASS_WORKSPACE],
       .memory_inputs_bytes = totals->memory_bytes[DELTA_CLASS_INPUTS],
       .memory_other_bytes = totals->memory_bytes[DELTA_CLASS_OTHER],
+      .seed_policy = plan->seed_policy,
+      .seed_is_plan = plan->seed_is_plan,
       .inputs = plan->inputs,
       .input_count = plan->input_count,
   };

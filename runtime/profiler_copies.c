@@ -122,7 +122,7 @@ static delta_status_t time_beside(copy_bench_t *bench, delta_profile_t *profile)
 }
 
 static delta_status_t make_tier(delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
-  DELTA_RETURN_IF_ERROR(delta_tier_create(NULL, log, allocator, out_tier));
+  DELTA_RETURN_IF_ERROR(delta_tier_create_file(NULL, log, allocator, out_tier));
   return delta_tier_reserve(*out_tier, (uint64_t)BLOCKS * BLOCK_BYTES);
 }
 

@@ -38,6 +38,20 @@ static delta_status_t apply_layouts(delta_device_t *device, const delta_program_
   return delta_layouts_apply(device, &choice->layouts, choice->profiler, allocator, &parts->graph, &parts->layouts, &parts->layout_count);
 }
 
+// After the layouts, which are then those of the whole batch, whatever the number of parts.
+static delta_status_t split_batch(const delta_build_options_t *build, delta_allocator_t allocator, delta_program_parts_t *parts) {
+  const delta_parts_options_t options = {.count = build->parts,
+                                         .batch = delta_graph_rows(parts->graph),
+                                         .region_percent = build->region_percent,
+                                         .accumulates = delta_lever_is_on(build->import.levers, DELTA_LEVER_ACCUMULATE)};
+  if (build->eager || delta_parts_count(&options) < 2 || parts->kind == DELTA_PROGRAM_APPLY) return DELTA_OK;
+  delta_graph_t *split = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_in_parts(parts->graph, &options, allocator, &split));
+  delta_graph_free(parts->graph);
+  parts->graph = split;
+  return DELTA_OK;
+}
+
 delta_status_t delta_program_build(const delta_model_t *model, const delta_build_options_t *build, delta_program_kind_t kind, int64_t batch,
                                    delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,
                                    delta_program_parts_t *out_parts) {
@@ -48,7 +62,8 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   DELTA_GOTO_IF_ERROR(status, delta_graph_build(model, &options, kind, allocator, &out_parts->graph, &out_parts->facts), cleanup);
   if (!choice->plain && delta_lever_is_on(build->import.levers, DELTA_LEVER_LAYOUT))
     DELTA_GOTO_IF_ERROR(status, apply_layouts(device, choice, allocator, out_parts), cleanup);
-  out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_program_rows(out_parts->graph);
+  DELTA_GOTO_IF_ERROR(status, split_batch(build, allocator, out_parts), cleanup);
+  out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_graph_rows(out_parts->graph);
   if (choice->profiler && !choice->plain) {
     const delta_graph_t *const graph = out_parts->graph;
     DELTA_GOTO_IF_ERROR(status, delta_profiler_measure(choice->profiler, &graph, 1), cleanup);
@@ -83,8 +98,9 @@ void delta_program_deinit(delta_program_parts_t *parts) {
 }
 
 delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
-                                     delta_allocator_t allocator, delta_planner_t **out_planner) {
-  const delta_planner_options_t options = {.policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE)};
+                                     const delta_integer_solver_t *solver, delta_allocator_t allocator, delta_planner_t **out_planner) {
+  const delta_planner_options_t options = {
+      .policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE), .solver = solver};
   return delta_planner_create(parts->problem, &options, allocator, out_planner);
 }
 
@@ -92,7 +108,9 @@ delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_poli
                                   delta_allocator_t allocator, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){0};
   delta_planner_t *planner = NULL;
-  DELTA_RETURN_IF_ERROR(delta_program_planner(parts, policy, levers, allocator, &planner));
+  delta_cbc_t cbc = {.allocator = allocator};
+  const delta_integer_solver_t solver = delta_cbc_solver(&cbc);
+  DELTA_RETURN_IF_ERROR(delta_program_planner(parts, policy, levers, delta_cbc_is_installed() ? &solver : NULL, allocator, &planner));
   delta_status_t status = delta_planner_plan(planner, capacity_bytes, out_result);
   delta_planner_destroy(planner);
   return status;
@@ -110,21 +128,6 @@ void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t
   delta_sha256_final_text(&hash, text);
   memcpy(out_id, text, DELTA_NUMERICS_ID_BYTES - 1);
   out_id[DELTA_NUMERICS_ID_BYTES - 1] = '\0';
-}
-
-bool delta_is_own_name(const char *name) { return strncmp(name, "delta.", strlen("delta.")) == 0; }
-
-int64_t delta_program_rows(const delta_graph_t *graph) {
-  delta_tensor_id_t label = delta_graph_find_input(graph, DELTA_NAME_LABEL);
-  if (!delta_tensor_is_none(label)) {
-    const delta_shape_t *shape = &delta_graph_tensor(graph, label)->shape;
-    if (shape->rank > 0) return shape->dims[0];
-  }
-  for (size_t i = 0; i < graph->inputs.count; ++i) {
-    const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
-    if (!delta_is_own_name(tensor->name) && tensor->shape.rank > 0) return tensor->shape.dims[0];
-  }
-  return 1;
 }
 
 delta_status_t delta_program_input(const delta_program_parts_t *parts, uint32_t input, int64_t ignore_index, delta_input_info_t *out_info) {

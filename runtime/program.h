@@ -4,6 +4,7 @@
 
 #include "planner/planner.h"
 #include "plans/plan.h"
+#include "runtime/integer_solver.h"
 #include "runtime/layouts.h"
 #include "runtime/profiler.h"
 #include "runtime/select.h"
@@ -35,9 +36,10 @@ DELTA_MUST_USE delta_status_t delta_program_build(const delta_model_t *model, co
                                                   delta_allocator_t allocator, delta_program_parts_t *out_parts);
 void delta_program_deinit(delta_program_parts_t *parts); // Safe on a zeroed struct.
 
-// A planner for built parts; they outlive it.
+// A planner for built parts; they and the solver (NULL: there is none) outlive it.
 DELTA_MUST_USE delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
-                                                    delta_allocator_t allocator, delta_planner_t **out_planner);
+                                                    const delta_integer_solver_t *solver, delta_allocator_t allocator,
+                                                    delta_planner_t **out_planner);
 // Plans built parts by a policy within `capacity_bytes` (the budget less the states).
 DELTA_MUST_USE delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
                                                  uint64_t capacity_bytes, delta_allocator_t allocator, delta_planner_result_t *out_result);
@@ -49,11 +51,5 @@ void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t
 // Describes graph input number `input`: type, shape and, of integers, the legal values. `out_info` borrows the graph's name.
 DELTA_MUST_USE delta_status_t delta_program_input(const delta_program_parts_t *parts, uint32_t input, int64_t ignore_index,
                                                   delta_input_info_t *out_info);
-
-// Rows of the built graph's inputs: the first dimension of the label, or of the first input of the model. 1 when there is none.
-int64_t delta_program_rows(const delta_graph_t *graph);
-
-// A name Delta gave (delta.seed, delta.learning_rate), not the model's.
-bool delta_is_own_name(const char *name);
 
 #endif // DELTA_RUNTIME_PROGRAM_H_

@@ -16,14 +16,8 @@ static delta_status_t open_model(delta_session_t *session) {
   return delta_plan_load_model(session->plan, &place, options->log, session->allocator, &session->model);
 }
 
-static delta_status_t open_device(delta_session_t *session) {
+static delta_status_t check_device(const delta_session_t *session) {
   const delta_plan_numerics_t *numerics = &session->plan->numerics;
-  const delta_device_options_t options = {.threads = numerics->threads, .log = session->options.log};
-  DELTA_RETURN_IF_ERROR(
-      delta_status_annotate(delta_device_open(numerics->device, &options, session->allocator, &session->device),
-                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
-                            "with 'deltaplan %s -o PLAN')",
-                            numerics->device, session->plan->model_file));
   const delta_device_t *device = session->device;
   if (strcmp(device->instruction_set, numerics->instruction_set) != 0 || strcmp(device->libraries, numerics->libraries) != 0) {
     return delta_status_make(
@@ -31,6 +25,13 @@ static delta_status_t open_device(delta_session_t *session) {
         numerics->instruction_set, numerics->libraries, device->instruction_set, device->libraries, session->plan->model_file);
   }
   return DELTA_OK;
+}
+
+// Costs that were measured on this machine serve plans of other batches and budgets; without a cache they are estimated.
+static void open_profile(delta_session_t *session) {
+  const delta_profiler_options_t options = {.device = session->device, .only_read = true};
+  if (session->options.estimate_costs) return;
+  delta_status_free(delta_profiler_create(&options, session->allocator, &session->profiler));
 }
 
 // The plan's budget, or the one that replaces it. What the device has free is no reason to refuse a plan that was given a size.
@@ -45,23 +46,51 @@ static delta_status_t resolve_budget(delta_session_t *session) {
 static delta_status_t reserve_arena(delta_session_t *session) {
   const delta_plan_t *plan = session->plan;
   session->state_bytes = plan->totals.state_bytes;
-  // Address space costs nothing: a batch size that comes later may need a little more than the planned ones.
+  // Address space costs nothing: a batch size that comes later may need a little more than the planned ones, and a larger budget as much as there is use for.
   size_t reserve_bytes;
-  if (!delta_size_mul(plan->totals.arena_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
-    return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space",
-                             (unsigned long long)plan->totals.arena_bytes);
+  const uint64_t most_bytes =
+      plan->totals.arena_bytes > plan->totals.unlimited_peak_bytes ? plan->totals.arena_bytes : plan->totals.unlimited_peak_bytes;
+  if (!delta_size_mul(most_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
+    return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space", (unsigned long long)most_bytes);
   }
   return session->device->driver->arena_reserve(session->device, reserve_bytes, &session->arena);
 }
 
-delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
-  *out_session = NULL;
+static delta_status_t check_options(const delta_session_options_t *options) {
   DELTA_RETURN_IF_ERROR(
       delta_struct_size_check("session options", "call delta_session_options_init", options->struct_size, sizeof *options));
   if (!options->plan) return delta_status_make(INVALID_ARGUMENT, "session options: no plan given");
+  if (options->other_programs < 0)
+    return delta_status_make(INVALID_ARGUMENT, "session options: %d other programs", options->other_programs);
+  if (options->copy_timeout_seconds >= 0) return DELTA_OK;
+  return delta_status_make(INVALID_ARGUMENT, "session options: a copy timeout of %g seconds", options->copy_timeout_seconds);
+}
+
+delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator, delta_session_t **out_session) {
+  *out_session = NULL;
+  DELTA_RETURN_IF_ERROR(check_options(options));
+  const delta_plan_numerics_t *numerics = &options->plan->numerics;
+  const delta_device_options_t device_options = {.threads = numerics->threads, .log = options->log};
+  delta_device_t *device = NULL;
+  DELTA_RETURN_IF_ERROR(
+      delta_status_annotate(delta_device_open(numerics->device, &device_options, allocator, &device),
+                            "the plan is for the device '%s', which this machine does not have (make one for this machine "
+                            "with 'deltaplan %s -o PLAN')",
+                            numerics->device, options->plan->model_file));
+  return delta_session_create_on(options, device, allocator, out_session);
+}
+
+delta_status_t delta_session_create_on(const delta_session_options_t *options, delta_device_t *device, delta_allocator_t allocator,
+                                       delta_session_t **out_session) {
+  *out_session = NULL;
   delta_session_t *session = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &session));
+  delta_status_t allocated = DELTA_ALLOCATE(allocator, 1, &session);
+  if (allocated) {
+    delta_device_close(device);
+    return allocated;
+  }
   session->allocator = allocator;
+  session->device = device;
   session->options = *options;
   delta_tally_init(&session->tally, allocator);
   session->plan = options->plan;
@@ -70,8 +99,10 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   session->build.import.levers = options->plan->levers;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
-  DELTA_GOTO_IF_ERROR(status, open_device(session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, check_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
+  session->wanted_budget_bytes = session->budget_bytes;
+  open_profile(session);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_initialize_states(session), cleanup);
@@ -92,12 +123,17 @@ uint64_t delta_session_budget(const delta_session_t *session) { return session->
 
 void delta_session_destroy(delta_session_t *session) {
   if (!session) return;
+  delta_session_stop_planning(session);
+  // A copy that never came back still has its bytes and its place in a program: they stay.
+  if (!delta_lanes_destroy(session->lanes)) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
   delta_tally_deinit(&session->tally);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
+  delta_profiler_destroy(session->profiler);
   delta_device_close(session->device);
   delta_model_free(session->model);
+  delta_plan_free(session->own_plan);
   delta_release(session->allocator, session);
 }

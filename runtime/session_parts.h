@@ -7,8 +7,10 @@
 
 #include "plans/plan.h"
 #include "plans/view.h"
+#include "runtime/events.h"
 #include "runtime/executor.h"
 #include "runtime/program.h"
+#include "runtime/replan.h"
 #include "runtime/tally.h"
 
 // A program ready to run.
@@ -20,31 +22,89 @@ typedef struct delta_live_program {
   delta_executor_t *executor; // Owned.
   delta_tally_t *tally;       // Borrowed from the session; NULL: not wanted
   delta_step_times_t *times;  // Owned; by schedule step, of the last run, on the clock; NULL: not wanted
+  uint64_t last_use;          // by the session's count of uses
 } delta_live_program_t;
+
+// What the lanes do, over a window of runs of the first program.
+typedef struct delta_watch {
+  uint32_t runs;
+  double offload_bytes, prefetch_bytes;
+  double offload_seconds, prefetch_seconds; // in which they were copied
+  double wait_seconds, busy_seconds;        // of compute
+  double offload_speed, prefetch_speed;     // bytes a second, to plan with from now on; 0: as the plan had it
+  bool wants_plan;                          // with these
+} delta_watch_t;
 
 struct delta_session {
   delta_allocator_t allocator;
   delta_session_options_t options;
-  const delta_plan_t *plan; // Borrowed.
-  delta_model_t *model;     // Owned.
-  delta_device_t *device;   // Owned.
-  delta_arena_t *arena;     // Owned.
-  delta_tier_t *tier;       // Owned; NULL until a program swaps.
+  const delta_plan_t *plan;   // Borrowed: the options' or own_plan.
+  delta_plan_t *own_plan;     // Owned; NULL while the options' plan is followed.
+  delta_model_t *model;       // Owned.
+  delta_device_t *device;     // Owned.
+  delta_profiler_t *profiler; // Owned; costs for plans that are made here; NULL: none
+  delta_arena_t *arena;       // Owned.
+  delta_tier_t *tier;         // Owned; NULL until a program swaps.
+  delta_lanes_t *lanes;       // Owned; NULL until a program swaps, and where copies run in line.
   size_t state_bytes;
   uint64_t committed_bytes;
   uint64_t budget_bytes;
+  uint64_t wanted_budget_bytes; // what was asked for since the last step; budget_bytes: nothing
+  delta_replan_t *replan;       // Owned; a plan that is being made
+  uint64_t replan_budget_bytes; // for this budget
   delta_build_options_t build;
   delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
-  delta_live_program_t *evaluated;              // the program whose outputs can be read; NULL for none
+  delta_watch_t watch;
+  uint64_t use_count;    // of programs
+  delta_events_t events; // the first reported_events have been reported
+  size_t reported_events;
+  delta_live_program_t *evaluated; // the program whose outputs can be read; NULL for none
 };
+
+// session.c: as delta_session_create, on a device that was opened by the caller and belongs to the session from now on, also when this fails.
+DELTA_MUST_USE delta_status_t delta_session_create_on(const delta_session_options_t *options, delta_device_t *device,
+                                                      delta_allocator_t allocator, delta_session_t **out_session);
 
 // session_programs.c
 DELTA_MUST_USE delta_status_t delta_session_make_planned(delta_session_t *session); // all programs that the plan has
 // The program of a kind for `rows` samples; planned and made if the plan has none.
 DELTA_MUST_USE delta_status_t delta_session_find_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
                                                          delta_live_program_t **out_program);
+// Room below the arena, which is made when it is first needed.
+DELTA_MUST_USE delta_status_t delta_session_reserve_tier(delta_session_t *session, uint64_t size_bytes);
+// Room for the times of a schedule's steps; NULL where they are not wanted.
+DELTA_MUST_USE delta_status_t delta_session_allocate_times(delta_session_t *session, const delta_schedule_t *schedule,
+                                                           delta_step_times_t **out_times);
+// An executor of a program by a plan's schedule, which has been verified. The program's own, if it has one, gives its kernels.
+DELTA_MUST_USE delta_status_t delta_session_create_executor(delta_session_t *session, const delta_live_program_t *program,
+                                                            const delta_plan_t *plan, const delta_schedule_t *schedule,
+                                                            delta_executor_t **out_executor);
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program); // NULL is fine.
+
+// session_budget.c: plans the programs for the session's budget before they have executors or the states values;
+DELTA_MUST_USE delta_status_t delta_session_plan_again(delta_session_t *session);
+// follows what was asked for between two steps. An error leaves the session without states: it cannot go on.
+DELTA_MUST_USE delta_status_t delta_session_adapt(delta_session_t *session);
+void delta_session_stop_planning(delta_session_t *session);
+
+// session_watch.c: looks at what a run took, and asks for a plan where copies are not what was planned with;
+void delta_session_watch(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result);
+// begins a window anew.
+void delta_session_restart_watch(delta_session_t *session);
+
+// session_moves.c: states on their way from one plan's places to another's.
+typedef struct delta_state_move {
+  const delta_plan_t *from, *to;
+  uint64_t moved_bytes; // 0: no place changes
+  uint64_t spare_bytes; // where in the tier they are meanwhile
+  void *piece;          // Owned.
+} delta_state_move_t;
+// Copies what moves from its place in the session's plan to spare bytes: nothing has changed yet.
+DELTA_MUST_USE delta_status_t delta_session_lift_states(delta_session_t *session, const delta_plan_t *to, delta_state_move_t *out_move);
+// Copies it to its new place, which may be another's old one.
+DELTA_MUST_USE delta_status_t delta_session_drop_states(delta_session_t *session, const delta_state_move_t *move);
+void delta_session_end_move(delta_session_t *session, delta_state_move_t *move);
 
 // session_inputs.c: describes a program's inputs, once;
 DELTA_MUST_USE delta_status_t delta_session_describe_inputs(delta_session_t *session, delta_live_program_t *program);

@@ -4,6 +4,9 @@
 #include "runtime/plan_options.h"
 #include "runtime/session_parts.h"
 
+enum { DEFAULT_OTHER_PROGRAMS = 8 };
+static const double DEFAULT_PATIENCE_SECONDS = 60;
+
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
   delta_executor_destroy(program->executor);
@@ -14,18 +17,14 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
   delta_release(session->allocator, program);
 }
 
-// Takes the plan's schedule after checking that the graph is the one it was made for.
-static delta_status_t adopt_schedule(const delta_plan_program_t *planned, delta_live_program_t *program) {
+static delta_status_t check_graph(const delta_plan_program_t *planned, const delta_live_program_t *program) {
   char hash[DELTA_SHA256_TEXT_BYTES];
   delta_graph_hash(program->parts.graph, hash);
-  if (strcmp(hash, planned->graph_hash) != 0) {
-    return delta_status_make(
-        MISMATCH,
-        "the plan's program for %lld rows is of another graph: it was made by another version or edited; make a new plan with deltaplan",
-        (long long)planned->batch);
-  }
-  program->schedule = planned->schedule;
-  return DELTA_OK;
+  if (strcmp(hash, planned->graph_hash) == 0) return DELTA_OK;
+  return delta_status_make(
+      MISMATCH,
+      "the plan's program for %lld rows is of another graph: it was made by another version or edited; make a new plan with deltaplan",
+      (long long)planned->batch);
 }
 
 // Plans a batch size that the plan does not have, within the budget.
@@ -67,39 +66,57 @@ static void on_step(void *self, const delta_step_event_t *event) {
   if (program->tally) delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
 
-// The file below the arena is made when a program first swaps, and grows only here.
-static delta_status_t reserve_tier(delta_session_t *session, const delta_schedule_t *schedule) {
-  if (schedule->host_bytes == 0) return DELTA_OK;
+// What lies below the arena is made when a program first swaps.
+delta_status_t delta_session_reserve_tier(delta_session_t *session, uint64_t size_bytes) {
+  if (size_bytes == 0) return DELTA_OK;
   if (!session->tier) {
-    DELTA_RETURN_IF_ERROR(delta_tier_create(session->options.tier, session->options.log, session->allocator, &session->tier));
+    const delta_tier_options_t options = {.folder = session->options.tier, .log = session->options.log};
+    DELTA_RETURN_IF_ERROR(session->device->driver->tier_create(session->device, &options, session->allocator, &session->tier));
   }
-  return delta_tier_reserve(session->tier, schedule->host_bytes);
+  if (!session->lanes && session->tier->is_beside_compute && !session->options.copies_in_line) {
+    DELTA_RETURN_IF_ERROR(delta_lanes_create(session->allocator, &session->lanes));
+  }
+  return delta_tier_reserve(session->tier, size_bytes);
 }
 
-static delta_status_t create_executor(delta_session_t *session, delta_live_program_t *program) {
-  delta_status_t status =
-      delta_schedule_verify(program->schedule, program->parts.problem, program->schedule->arena_bytes, session->allocator);
-  if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
-  DELTA_RETURN_IF_ERROR(commit_for(session, program->schedule));
-  DELTA_RETURN_IF_ERROR(reserve_tier(session, program->schedule));
-  if (session->options.record_steps)
-    DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, program->schedule->step_count, &program->times));
+// Room for the times of a schedule's steps, where they are wanted; else NULL.
+delta_status_t delta_session_allocate_times(delta_session_t *session, const delta_schedule_t *schedule, delta_step_times_t **out_times) {
+  *out_times = NULL;
+  return session->options.record_steps ? DELTA_ALLOCATE(session->allocator, schedule->step_count, out_times) : DELTA_OK;
+}
+
+delta_status_t delta_session_create_executor(delta_session_t *session, const delta_live_program_t *program, const delta_plan_t *plan,
+                                             const delta_schedule_t *schedule, delta_executor_t **out_executor) {
   const delta_executor_options_t options = {
       .device = session->device,
       .graph = program->parts.graph,
       .problem = program->parts.problem,
       .tensor_of_storage = program->parts.tensor_of_storage,
       .selection = program->parts.selection,
-      .schedule = program->schedule,
-      .plan = session->plan,
+      .schedule = schedule,
+      .plan = plan,
       .arena = session->arena,
-      .state_bytes = session->state_bytes,
+      .state_bytes = plan->totals.state_bytes,
       .tier = session->tier,
+      .lanes = session->lanes,
+      .patience_seconds = session->options.copy_timeout_seconds > 0 ? session->options.copy_timeout_seconds : DEFAULT_PATIENCE_SECONDS,
+      .predecessor = program->executor,
       .poison = session->options.verify_arena != 0,
-      .on_step = program->tally || program->times ? on_step : NULL,
-      .self = program,
+      .on_step = session->options.time_steps || session->options.record_steps ? on_step : NULL,
+      .self = (void *)program,
   };
-  return delta_executor_create(&options, session->allocator, &program->executor);
+  return delta_executor_create(&options, session->allocator, out_executor);
+}
+
+// Gives a program with a schedule what it needs to run.
+static delta_status_t prepare_program(delta_session_t *session, delta_live_program_t *program) {
+  const delta_schedule_t *schedule = program->schedule;
+  delta_status_t status = delta_schedule_verify(schedule, program->parts.problem, schedule->arena_bytes, session->allocator);
+  if (status) return delta_status_annotate(status, "the plan was edited or damaged: make a new one with deltaplan");
+  DELTA_RETURN_IF_ERROR(commit_for(session, schedule));
+  DELTA_RETURN_IF_ERROR(delta_session_reserve_tier(session, schedule->host_bytes));
+  DELTA_RETURN_IF_ERROR(delta_session_allocate_times(session, schedule, &program->times));
+  return delta_session_create_executor(session, program, session->plan, schedule, &program->executor);
 }
 
 // The first planned program of a kind: other batches lie in its layouts.
@@ -110,45 +127,76 @@ static const delta_plan_program_t *find_kind(const delta_plan_t *plan, delta_pro
   return NULL;
 }
 
-static delta_status_t make_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
-                                   delta_live_program_t **out_program) {
-  delta_live_program_t *program = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
+// Builds a program as it was planned, or for another batch. It has no schedule yet.
+static delta_status_t build_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
+                                    delta_live_program_t *program) {
   if (session->options.time_steps) program->tally = &session->tally;
-  delta_status_t status = DELTA_OK;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
   const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
   const delta_program_choice_t choice = {
+      .profiler = session->profiler,
       .layouts = {.is_given = model != NULL, .layouts = model ? model->layouts : NULL, .count = model ? model->layout_count : 0}};
-  DELTA_GOTO_IF_ERROR(
-      status,
-      delta_program_build(session->model, &session->build, kind, batch, session->device, &choice, session->allocator, &program->parts),
-      cleanup);
+  DELTA_RETURN_IF_ERROR(
+      delta_program_build(session->model, &session->build, kind, batch, session->device, &choice, session->allocator, &program->parts));
   if (kind != DELTA_PROGRAM_APPLY && program->parts.batch != rows) {
-    status = delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,
-                               (long long)program->parts.batch);
-    goto cleanup;
+    return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: the model fixes its batch at %lld", (long long)rows,
+                             (long long)program->parts.batch);
   }
-  status = delta_plan_check_states(session->plan, program->parts.graph);
+  DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_plan_check_states(session->plan, program->parts.graph),
+                                              "the plan does not fit its model: make a new one with deltaplan"));
+  if (planned) DELTA_RETURN_IF_ERROR(check_graph(planned, program));
+  return delta_session_describe_inputs(session, program);
+}
+
+// Puts a built program into the session's list, which owns it.
+static delta_status_t add_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows, const delta_plan_program_t *planned,
+                                  delta_live_program_t **out_program) {
+  delta_live_program_t *program = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, 1, &program));
+  delta_status_t status = build_program(session, kind, rows, planned, program);
+  if (!status) status = delta_array_push(session->allocator, &session->programs, &program);
   if (status) {
-    status = delta_status_annotate(status, "the plan does not fit its model: make a new one with deltaplan");
-    goto cleanup;
+    delta_session_free_program(session, program);
+    return status;
   }
-  DELTA_GOTO_IF_ERROR(status, delta_plan_apply_homes(session->plan, program->parts.problem), cleanup);
-  if (planned) {
-    DELTA_GOTO_IF_ERROR(status, adopt_schedule(planned, program), cleanup);
-  } else {
-    DELTA_GOTO_IF_ERROR(status, plan_schedule(session, program), cleanup);
-  }
-  DELTA_GOTO_IF_ERROR(status, delta_session_describe_inputs(session, program), cleanup);
-  DELTA_GOTO_IF_ERROR(status, create_executor(session, program), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_array_push(session->allocator, &session->programs, &program), cleanup);
   *out_program = program;
-  program = NULL;
-cleanup:
-  delta_session_free_program(session, program);
-  return status;
+  return DELTA_OK;
+}
+
+// Keeps as many programs of other batches as may be, the latest used.
+static void drop_oldest(delta_session_t *session) {
+  const size_t planned = session->plan->program_count;
+  const size_t most = session->options.other_programs > 0 ? (size_t)session->options.other_programs : DEFAULT_OTHER_PROGRAMS;
+  while (session->programs.count > planned + most) {
+    size_t oldest = planned;
+    for (size_t i = planned; i < session->programs.count; ++i) {
+      if (session->programs.items[i]->last_use < session->programs.items[oldest]->last_use) oldest = i;
+    }
+    delta_live_program_t *program = session->programs.items[oldest];
+    if (session->evaluated == program) session->evaluated = NULL;
+    session->programs.items[oldest] = session->programs.items[--session->programs.count];
+    delta_session_free_program(session, program);
+  }
+}
+
+// A batch size that the plan does not have.
+static delta_status_t make_other_batch(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
+                                       delta_live_program_t **out_program) {
+  delta_live_program_t *program = NULL;
+  DELTA_RETURN_IF_ERROR(add_program(session, kind, rows, NULL, &program));
+  delta_status_t status = delta_plan_apply_homes(session->plan, program->parts.problem);
+  if (!status) status = plan_schedule(session, program);
+  if (!status) status = prepare_program(session, program);
+  if (status) {
+    --session->programs.count;
+    delta_session_free_program(session, program);
+    return status;
+  }
+  program->last_use = ++session->use_count;
+  drop_oldest(session);
+  *out_program = program;
+  return DELTA_OK;
 }
 
 delta_status_t delta_session_find_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
@@ -156,6 +204,7 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
   for (size_t i = 0; i < session->programs.count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
     if (program->parts.kind == kind && (kind == DELTA_PROGRAM_APPLY || program->parts.batch == rows)) {
+      program->last_use = ++session->use_count;
       *out_program = program;
       return DELTA_OK;
     }
@@ -170,7 +219,7 @@ delta_status_t delta_session_find_program(delta_session_t *session, delta_progra
                              "TRAIN, or make the plan without --accumulate",
                              (long long)session->plan->accumulate);
   }
-  return make_program(session, kind, rows, NULL, out_program);
+  return make_other_batch(session, kind, rows, out_program);
 }
 
 // Equal numerics_id, seed and data give equal bits: what would compute otherwise is not run under the plan's name.
@@ -196,7 +245,15 @@ delta_status_t delta_session_make_planned(delta_session_t *session) {
   for (uint32_t i = 0; i < session->plan->program_count; ++i) {
     const delta_plan_program_t *planned = &session->plan->programs[i];
     delta_live_program_t *program = NULL;
-    DELTA_RETURN_IF_ERROR(make_program(session, planned->kind, planned->batch, planned, &program));
+    DELTA_RETURN_IF_ERROR(add_program(session, planned->kind, planned->batch, planned, &program));
   }
-  return check_numerics(session);
+  DELTA_RETURN_IF_ERROR(check_numerics(session));
+  if (session->budget_bytes < session->plan->totals.arena_bytes) DELTA_RETURN_IF_ERROR(delta_session_plan_again(session));
+  for (uint32_t i = 0; i < session->plan->program_count; ++i) {
+    delta_live_program_t *program = session->programs.items[i];
+    DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(session->plan, program->parts.problem));
+    program->schedule = session->plan->programs[i].schedule;
+    DELTA_RETURN_IF_ERROR(prepare_program(session, program));
+  }
+  return DELTA_OK;
 }

@@ -23,9 +23,15 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
       .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
       .seconds = seconds,
-      .stall_seconds = result->copy_seconds,
+      .stall_seconds = result->lanes[DELTA_LANE_COMPUTE].wait_seconds,
+      .offload_seconds = result->lanes[DELTA_LANE_OFFLOAD].busy_seconds,
+      .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
+      .prefetch_seconds = result->lanes[DELTA_LANE_PREFETCH].busy_seconds,
+      .prefetch_stall_seconds = result->lanes[DELTA_LANE_PREFETCH].wait_seconds,
       .arena_peak_bytes = session->committed_bytes,
       .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
+      .events = session->events.pointers,
+      .event_count = session->events.count,
   };
   report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
 }
@@ -164,6 +170,9 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
                              (long long)DELTA_MOST_ROWS);
   }
   delta_live_program_t *program = NULL;
+  delta_events_drop(&session->events, session->reported_events);
+  session->reported_events = 0;
+  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
   DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
   session->evaluated = NULL;
   double start_seconds = delta_clock_seconds();
@@ -171,10 +180,17 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
   delta_run_result_t result = {0};
-  const delta_run_options_t run = watch_outputs(program);
+  delta_run_options_t run = watch_outputs(program);
+  run.arena_bytes = session->committed_bytes - session->state_bytes;
   DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
+  if (result.kept_tensors > 0) {
+    delta_events_add(&session->events, "kept %u tensors in the arena that could not be copied below: %s", result.kept_tensors,
+                     delta_status_message(result.why_kept));
+  }
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
+  delta_session_watch(session, program, &result);
+  session->reported_events = session->events.count;
   if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
   return DELTA_OK;
 }

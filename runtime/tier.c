@@ -1,187 +1,46 @@
-// Copies go through one aligned piece of memory, since buffers in the arena are not aligned to blocks and sizes are not whole blocks.
+// Tier: what all kinds share: sizes in whole blocks, and ranges that are checked before a driver sees them.
 #include "runtime/tier.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/log.h"
-#include "base/text.h"
 #include "plans/schedule.h"
 
-enum { BOUNCE_BYTES = 1 << 20 };
-
-struct delta_tier {
-  delta_allocator_t allocator;
-  char folder[PATH_MAX];
-  int descriptor; // -1: none
-  uint64_t size_bytes;
-  void *bounce_memory; // Owned.
-  uint8_t *bounce;     // the aligned part of it
-};
-
-static delta_status_t io_error(const delta_tier_t *tier, const char *what, uint64_t offset_bytes, uint64_t size_bytes, int error) {
-  char reason[128];
-  return delta_status_make(IO, "the file for swapped tensors in '%s': %s %llu bytes at %llu: %s", tier->folder, what,
-                           (unsigned long long)size_bytes, (unsigned long long)offset_bytes, strerror_r(error, reason, sizeof reason));
-}
-
-// ---- Opening
-
-static int open_unnamed(const char *folder, int extra_flags) {
-  int descriptor;
-  do {
-    descriptor = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | extra_flags, 0600);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
-}
-
-// For file systems without unnamed files: one whose name goes at once.
-static int open_named(const char *folder) {
-  char path[PATH_MAX];
-  if (snprintf(path, sizeof path, "%s/delta-XXXXXX", folder) >= (int)sizeof path) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  const int descriptor = mkostemp(path, O_CLOEXEC);
-  if (descriptor >= 0) unlink(path);
-  return descriptor;
-}
-
-static delta_status_t open_file(delta_tier_t *tier, delta_log_sink_t log) {
-  tier->descriptor = open_unnamed(tier->folder, O_DIRECT);
-  if (tier->descriptor >= 0) return DELTA_OK;
-  tier->descriptor = open_unnamed(tier->folder, 0);
-  if (tier->descriptor < 0) tier->descriptor = open_named(tier->folder);
-  if (tier->descriptor < 0) {
-    const int error = errno;
-    char reason[128];
-    const char *text = strerror_r(error, reason, sizeof reason);
-    if (error == ENOENT || error == ENOTDIR) {
-      return delta_status_make(NOT_FOUND, "folder '%s' for swapped tensors: %s; give another with --tier DIR", tier->folder, text);
-    }
-    return delta_status_make(IO, "folder '%s' for swapped tensors: cannot make a file there: %s; give another with --tier DIR",
-                             tier->folder, text);
-  }
-  delta_log(log, DELTA_LOG_NOTE,
-            "the file system of '%s' cannot be read and written directly: swapped tensors also pass through the system's page cache",
-            tier->folder);
-  return DELTA_OK;
-}
-
-static delta_status_t set_up(delta_tier_t *tier, const char *folder, delta_log_sink_t log) {
-  if (!folder) folder = getenv("TMPDIR");
-  if (!folder || !*folder) folder = "/var/tmp";
-  if (snprintf(tier->folder, sizeof tier->folder, "%s", folder) >= (int)sizeof tier->folder) {
-    return delta_status_make(INVALID_ARGUMENT, "the folder for swapped tensors has a path of %zu characters", strlen(folder));
-  }
-  DELTA_RETURN_IF_ERROR(delta_allocate(tier->allocator, BOUNCE_BYTES + DELTA_HOST_BLOCK_BYTES, 1, &tier->bounce_memory));
-  const uintptr_t address = (uintptr_t)tier->bounce_memory + DELTA_HOST_BLOCK_BYTES - 1;
-  tier->bounce =
-      (uint8_t *)tier->bounce_memory + (address / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES - (uintptr_t)tier->bounce_memory);
-  return open_file(tier, log);
-}
-
-delta_status_t delta_tier_create(const char *folder, delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
-  *out_tier = NULL;
-  delta_tier_t *tier = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &tier));
-  tier->allocator = allocator;
-  tier->descriptor = -1;
-  delta_status_t status = set_up(tier, folder, log);
-  if (status) {
-    delta_tier_destroy(tier);
-    return status;
-  }
-  *out_tier = tier;
-  return DELTA_OK;
-}
-
 void delta_tier_destroy(delta_tier_t *tier) {
-  if (!tier) return;
-  if (tier->descriptor >= 0) close(tier->descriptor);
-  delta_release(tier->allocator, tier->bounce_memory);
-  delta_release(tier->allocator, tier);
+  if (tier) tier->driver->destroy(tier);
 }
 
-// ---- Size
-
-static uint64_t whole_blocks(uint64_t size_bytes) {
-  return (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
-}
-
-delta_status_t delta_tier_reserve(delta_tier_t *tier, uint64_t size_bytes) {
-  if (size_bytes <= tier->size_bytes) return DELTA_OK;
-  if (size_bytes > (uint64_t)INT64_MAX - DELTA_HOST_BLOCK_BYTES) return io_error(tier, "cannot reserve", 0, size_bytes, EFBIG);
-  size_bytes = whole_blocks(size_bytes);
-  int result;
-  do {
-    result = fallocate(tier->descriptor, 0, 0, (off_t)size_bytes);
-  } while (result != 0 && errno == EINTR);
-  // Some file systems cannot reserve: there a full disk is only met when it is written.
-  if (result != 0 && errno == EOPNOTSUPP) result = ftruncate(tier->descriptor, (off_t)size_bytes);
-  if (result != 0) {
-    delta_status_t status = io_error(tier, "cannot reserve", 0, size_bytes, errno);
-    return delta_status_annotate(status, "give a folder with more room (--tier DIR) or a larger --budget");
-  }
+static delta_status_t resize(delta_tier_t *tier, uint64_t size_bytes) {
+  size_bytes = (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
+  DELTA_RETURN_IF_ERROR(tier->driver->resize(tier, size_bytes));
   tier->size_bytes = size_bytes;
   return DELTA_OK;
 }
 
-uint64_t delta_tier_size_bytes(const delta_tier_t *tier) { return tier->size_bytes; }
-
-// ---- Copies
-
-// One call's worth; how much was done in *out_bytes, in whole blocks.
-static delta_status_t transfer_some(const delta_tier_t *tier, bool writes, uint64_t offset_bytes, uint8_t *memory, size_t size_bytes,
-                                    size_t *out_bytes) {
-  const char *what = writes ? "cannot write" : "cannot read";
-  ssize_t done;
-  do {
-    done = writes ? pwrite(tier->descriptor, memory, size_bytes, (off_t)offset_bytes)
-                  : pread(tier->descriptor, memory, size_bytes, (off_t)offset_bytes);
-  } while (done < 0 && errno == EINTR);
-  if (done < 0) return io_error(tier, what, offset_bytes, size_bytes, errno);
-  *out_bytes = (size_t)done / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
-  // Nothing at all: the disk is full, or the file has been cut.
-  return *out_bytes > 0 ? DELTA_OK : io_error(tier, what, offset_bytes, size_bytes, writes ? ENOSPC : EIO);
-}
-
-static delta_status_t transfer_bounce(const delta_tier_t *tier, bool writes, uint64_t offset_bytes, size_t size_bytes) {
-  for (size_t done = 0, part = 0; done < size_bytes; done += part) {
-    DELTA_RETURN_IF_ERROR(transfer_some(tier, writes, offset_bytes + done, tier->bounce + done, size_bytes - done, &part));
+delta_status_t delta_tier_reserve(delta_tier_t *tier, uint64_t size_bytes) {
+  if (size_bytes <= tier->size_bytes) return DELTA_OK;
+  if (size_bytes > (uint64_t)INT64_MAX - DELTA_HOST_BLOCK_BYTES) {
+    return delta_status_make(UNSUPPORTED, "%llu bytes below the arena", (unsigned long long)size_bytes);
   }
-  return DELTA_OK;
+  return resize(tier, size_bytes);
 }
+
+delta_status_t delta_tier_trim(delta_tier_t *tier, uint64_t size_bytes) {
+  return size_bytes + DELTA_HOST_BLOCK_BYTES > tier->size_bytes ? DELTA_OK : resize(tier, size_bytes);
+}
+
+uint64_t delta_tier_size_bytes(const delta_tier_t *tier) { return tier->size_bytes; }
 
 static delta_status_t check_range(const delta_tier_t *tier, uint64_t offset_bytes, size_t size_bytes) {
   const bool is_inside = offset_bytes <= tier->size_bytes && size_bytes <= tier->size_bytes - offset_bytes;
   if (is_inside && offset_bytes % DELTA_HOST_BLOCK_BYTES == 0) return DELTA_OK;
-  return delta_status_make(INTERNAL, "a copy of %zu bytes at %llu of a file for swapped tensors of %llu bytes", size_bytes,
+  return delta_status_make(INTERNAL, "a copy of %zu bytes at %llu of a tier below of %llu bytes", size_bytes,
                            (unsigned long long)offset_bytes, (unsigned long long)tier->size_bytes);
 }
 
 delta_status_t delta_tier_write(delta_tier_t *tier, uint64_t offset_bytes, const void *data, size_t size_bytes) {
   DELTA_RETURN_IF_ERROR(check_range(tier, offset_bytes, size_bytes));
-  for (size_t done = 0, part; done < size_bytes; done += part) {
-    part = size_bytes - done < BOUNCE_BYTES ? size_bytes - done : BOUNCE_BYTES;
-    memcpy(tier->bounce, (const uint8_t *)data + done, part);
-    DELTA_RETURN_IF_ERROR(transfer_bounce(tier, true, offset_bytes + done, (size_t)whole_blocks(part)));
-  }
-  return DELTA_OK;
+  return tier->driver->write(tier, offset_bytes, data, size_bytes);
 }
 
 delta_status_t delta_tier_read(delta_tier_t *tier, uint64_t offset_bytes, void *data, size_t size_bytes) {
   DELTA_RETURN_IF_ERROR(check_range(tier, offset_bytes, size_bytes));
-  for (size_t done = 0, part; done < size_bytes; done += part) {
-    part = size_bytes - done < BOUNCE_BYTES ? size_bytes - done : BOUNCE_BYTES;
-    DELTA_RETURN_IF_ERROR(transfer_bounce(tier, false, offset_bytes + done, (size_t)whole_blocks(part)));
-    memcpy((uint8_t *)data + done, tier->bounce, part);
-  }
-  return DELTA_OK;
+  return tier->driver->read(tier, offset_bytes, data, size_bytes);
 }

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shuffle.h"
+#include "runtime/events.h"
 #include "runtime/rate.h"
 #include "runtime/session_parts.h"
 
@@ -31,6 +32,7 @@ typedef struct delta_trainer {
   delta_training_position_t position; // after the last update
   int64_t saved_step;                 // that on_save was last called for, or training began with
   delta_train_result_t *result;
+  delta_events_t events; // of the step at hand
 } delta_trainer_t;
 
 // What the session's fill callback reads.
@@ -181,6 +183,15 @@ static delta_status_t run_batch(delta_trainer_t *trainer, const delta_shuffle_t 
   return delta_session_run(trainer->session, program, &batch, rate, report);
 }
 
+static void add_report(delta_trainer_t *trainer, const delta_run_report_t *report, delta_train_step_t *record) {
+  record->stall_seconds += report->stall_seconds;
+  record->offload_seconds += report->offload_seconds;
+  record->offload_stall_seconds += report->offload_stall_seconds;
+  record->prefetch_seconds += report->prefetch_seconds;
+  record->prefetch_stall_seconds += report->prefetch_stall_seconds;
+  delta_events_append(&trainer->events, report->events, report->event_count);
+}
+
 // The micro-batches of one update: [begin, end) of the epoch.
 static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t *shuffle, int64_t begin, int64_t end,
                                  delta_train_step_t *record, int64_t *out_samples) {
@@ -193,14 +204,19 @@ static delta_status_t run_update(delta_trainer_t *trainer, const delta_shuffle_t
     if (report.label_count > 0) loss_sum += report.loss * report.label_count;
     labels += report.label_count;
     *out_samples += rows_at(trainer, trainer->data, b * trainer->batch);
-    record->stall_seconds += report.stall_seconds;
+    add_report(trainer, &report, record);
   }
-  if (accumulates) DELTA_RETURN_IF_ERROR(delta_session_run(trainer->session, DELTA_RUN_APPLY, NULL, record->learning_rate, &report));
+  if (accumulates) {
+    DELTA_RETURN_IF_ERROR(delta_session_run(trainer->session, DELTA_RUN_APPLY, NULL, record->learning_rate, &report));
+    add_report(trainer, &report, record);
+  }
   record->loss = loss_sum / labels;
   record->has_gradient_norm = !(report.gradient_norm < 0); // also when it is not a number
   record->gradient_norm = report.gradient_norm;
   record->arena_peak_bytes = report.arena_peak_bytes;
   record->host_bytes = report.host_bytes;
+  record->events = trainer->events.pointers;
+  record->event_count = trainer->events.count;
   return DELTA_OK;
 }
 
@@ -215,11 +231,14 @@ static delta_status_t train_step(delta_trainer_t *trainer, const delta_shuffle_t
   int64_t end = begin + trainer->accumulate < trainer->batches_per_epoch ? begin + trainer->accumulate : trainer->batches_per_epoch;
   double start_seconds = delta_clock_seconds();
   int64_t samples = 0;
+  delta_events_drop(&trainer->events, trainer->events.count);
   delta_status_t status = run_update(trainer, shuffle, begin, end, &record, &samples);
   if (status) return delta_status_annotate(status, "step %lld", (long long)record.step);
   record.seconds = delta_clock_seconds() - start_seconds;
   record.samples_per_second = (double)samples / record.seconds;
   trainer->result->last_step = record;
+  trainer->result->last_step.events = NULL; // they end with the loop
+  trainer->result->last_step.event_count = 0;
   ++trainer->result->steps;
   return options->on_step ? options->on_step(options->self, &record) : DELTA_OK;
 }

@@ -1,10 +1,11 @@
 // Trains the models of a folder and compares with their references: forward pass, loss, gradients, running statistics, and the weights after the
 // steps of two optimizers. A case passes within the tolerance that its about.json gives. Prints a line per case and a total.
 //
-//   run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME]
+//   run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME] [--split N]
 //
 // By default plans and sessions of the CPU driver are tested; cpu-eager has the plans of policy eager; cpu-plain,
-// cpu-channels-last, cpu-blocked-8 and cpu-blocked-16 have all convolutions in that layout; reference needs neither plan nor driver.
+// cpu-channels-last, cpu-blocked-8 and cpu-blocked-16 have all convolutions in that layout; reference needs neither plan nor driver. With --split
+// the CPU driver's programs run in N parts along the batch.
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ typedef struct model_case {
   const char *name;
   const delta_stepper_kind_t *kind;
   int threads;
+  uint32_t parts;
   delta_allocator_t allocator;
   delta_model_t *model;
   delta_json_document_t *about;
@@ -454,7 +456,7 @@ static delta_status_t open_model(model_case_t *m, const char *folder) {
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(m->about, delta_json_root(m->about), "batch_size", 1, 1 << 20, &m->batch));
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(m->about, delta_json_root(m->about), "steps", 1, 1000, &m->steps));
   m->random = delta_json_find(delta_json_root(m->about), "statistics") != NULL;
-  m->options = (delta_build_options_t){.import = {.batch = m->batch, .levers = DELTA_LEVERS_ALL}};
+  m->options = (delta_build_options_t){.import = {.batch = m->batch, .levers = DELTA_LEVERS_ALL}, .parts = m->parts};
   return set_loss(m);
 }
 
@@ -465,8 +467,8 @@ static void close_model(model_case_t *m) {
   delta_model_free(m->model);
 }
 
-static void run_model(const char *folder, const char *name, const delta_stepper_kind_t *kind, int threads, totals_t *totals) {
-  model_case_t m = {.name = name, .kind = kind, .threads = threads, .allocator = delta_allocator_system()};
+static void run_model(const char *folder, const char *name, const model_case_t *how, totals_t *totals) {
+  model_case_t m = {.name = name, .kind = how->kind, .threads = how->threads, .parts = how->parts, .allocator = delta_allocator_system()};
   delta_status_t status = open_model(&m, folder);
   if (status) report(totals, name, "load", status, NULL);
   for (size_t k = 0; k < sizeof cases / sizeof cases[0] && !status; ++k) {
@@ -503,7 +505,7 @@ int main(int argc, char **argv) {
                                                       &delta_stepper_reference};
   const delta_stepper_kind_t *kind = kinds[0];
   const char *folder = NULL, *only = NULL;
-  int threads = 1;
+  int threads = 1, parts = 0;
   for (int k = 1; k < argc; ++k) {
     if (strcmp(argv[k], "--kernels") == 0 && k + 1 < argc) {
       const char *name = argv[++k];
@@ -513,6 +515,8 @@ int main(int argc, char **argv) {
       }
     } else if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) {
       threads = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--split") == 0 && k + 1 < argc) {
+      parts = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--model") == 0 && k + 1 < argc) {
       only = argv[++k];
     } else {
@@ -521,10 +525,11 @@ int main(int argc, char **argv) {
   }
   char *names[MAX_MODELS];
   const size_t count = folder ? list_models(folder, names) : 0;
-  if (kind == NULL || count == 0) {
-    fprintf(stderr,
-            "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME]; FOLDER has a folder per "
-            "model\n");
+  if (kind == NULL || count == 0 || parts < 0 || parts > DELTA_PARTS_MAX) {
+    fprintf(
+        stderr,
+        "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME] [--split N]; FOLDER has a "
+        "folder per model\n");
     return 2;
   }
   totals_t totals = {0};
@@ -532,7 +537,7 @@ int main(int argc, char **argv) {
     if (only && strcmp(only, names[k]) != 0) {
       totals.skipped++;
     } else {
-      run_model(folder, names[k], kind, threads, &totals);
+      run_model(folder, names[k], &(model_case_t){.kind = kind, .threads = threads, .parts = (uint32_t)parts}, &totals);
     }
     free(names[k]);
   }

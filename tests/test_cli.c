@@ -148,11 +148,20 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --budget 0%", "--budget|0%"},
       {"deltaplan model.onnx --budget -5", "--budget|-5"},
       {"deltaplan model.onnx --policy best", "best|none"},
-      {"deltaplan model.onnx --policy dtr", "dtr"},
+      {"deltaplan model.onnx --budgets 50%", "--budgets|--compare"},
+      {"deltaplan model.onnx --compare", "--compare|--budgets"},
+      {"deltaplan model.onnx --compare --budget 50% -o model.plan", "--compare|-o"},
+      {"deltaplan model.onnx --compare --budget 50% --policy dtr", "--compare|--policy"},
       {"deltaplan model.onnx --levers fast", "--levers|fast|attention|loss-chunks"},
       {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
       {"deltaplan model.onnx --levers ''", "--levers"},
       {"deltaplan model.onnx --levers fuse --policy eager", "--levers|eager"},
+      {"deltaplan model.onnx --split 17", "--split|17|16|auto"},
+      {"deltaplan model.onnx --split 0", "--split|0"},
+      {"deltaplan model.onnx --split 4:", "--split|4:|SHARE%"},
+      {"deltaplan model.onnx --split 4:101%", "--split|101"},
+      {"deltaplan model.onnx --split x", "--split|x|auto"},
+      {"deltaplan model.onnx --split on --policy eager", "--split|eager"},
       {"deltaplan model.onnx --device cuda", "--device|cuda|cpu"},
       {"deltaplan model.onnx --device tpu", "--device|tpu|cpu"},
       {"deltaplan model.onnx --threads 0", "--threads|1"},
@@ -234,8 +243,8 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
 
 Test(cli, options_of_later_versions_say_so, .timeout = 120) {
   static const char *const lines[] = {
-      "deltaplan model.onnx --device cuda:1", "deltaplan model.onnx --split on", "deltaplan --compare model.onnx",
-      "deltarun a.plan --budget-file b",      "deltarun a.plan --verify",
+      "deltaplan model.onnx --device cuda:1",
+      "deltarun a.plan --verify",
   };
   delta_workplace_t w;
   delta_workplace_open(&w);

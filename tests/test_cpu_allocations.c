@@ -109,7 +109,7 @@ Test(cpu_allocations, own_kernels) {
       {"max pool gradient", POOL(MAX_POOL_GRAD), 2, 1, .inputs = {REALS(3, 16, 30, 30), OF(U8, COUNTING, 4, 3, 16, 30, 30)}},
       {"average pool", POOL(AVERAGE_POOL), 1, 1, .inputs = {REALS(3, 16, 60, 60)}},
       {"average pool gradient", POOL(AVERAGE_POOL_GRAD), 1, 1, .inputs = {REALS(3, 16, 30, 30)}},
-      {"dropout", NODE(DROPOUT, delta_dropout_attrs_t, 0.1, 3), 3, 2, .inputs = {REALS(700, 300), VALUE(I64, 1), VALUE(I64, 2)}},
+      {"dropout", NODE(DROPOUT, delta_dropout_attrs_t, 0.1, 3, 0), 3, 2, .inputs = {REALS(700, 300), VALUE(I64, 1), VALUE(I64, 2)}},
       {"random", NODE(RANDOM, delta_random_attrs_t, SHAPE(700, 300), F32, true, 0, 1, 3), 2, 1, .inputs = {VALUE(I64, 1), VALUE(I64, 2)}},
       {"transpose", NODE(TRANSPOSE, delta_transpose_attrs_t, {1, 0}), 1, 1, .inputs = {REALS(700, 300)}},
       {"slice", NODE(SLICE, delta_slice_attrs_t, SHAPE(700, 200), SHAPE(700, 300), L(0, 10), L(1, 1)), 1, 1, .inputs = {REALS(700, 300)}},

@@ -103,6 +103,7 @@ Test(cpu_kernels, convolution) {
 
 // Layouts of x and y; physical shapes stand in the operands.
 Test(cpu_kernels, convolution_layouts) {
+#define AT40 L(40, 42)
 #define LAYOUTS(op, window_, group_, spatial, x, y)                                                                       \
   NODE(op, delta_conv_attrs_t, .window = window_, .group = group_, .data_spatial = spatial, .x_layout = DELTA_LAYOUT_##x, \
        .y_layout = DELTA_LAYOUT_##y)
@@ -144,6 +145,12 @@ Test(cpu_kernels, convolution_layouts) {
        .inputs = {REALS(2, 9, 10, 5), REALS(2, 9, 10, 7)}, .tolerance = 5e-5},
       {"by weight, blocked", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT9, BLOCKED_16, BLOCKED_16), 2, 1,
        .inputs = {REALS(2, 2, 9, 10, 16), REALS(2, 1, 9, 10, 16)}, .tolerance = 5e-5},
+      {"large enough for Winograd", LAYOUTS(CONV, SQUARE(3, 1, 1), 1, AT40, BLOCKED_16, BLOCKED_16), 3, 1,
+       .inputs = {REALS(2, 4, 40, 42, 16), REALS(320, 64, 3, 3), REALS(320)}, .tolerance = 1e-4},
+      {"by data, large enough", LAYOUTS(CONV_DATA, SQUARE(3, 1, 1), 1, AT40, BLOCKED_16, BLOCKED_16), 3, 1,
+       .inputs = {REALS(2, 20, 40, 42, 16), REALS(320, 64, 3, 3), REALS(64)}, .tolerance = 1e-4},
+      {"by weight, large enough", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT40, BLOCKED_16, BLOCKED_16), 2, 1,
+       .inputs = {REALS(2, 4, 40, 42, 16), REALS(2, 20, 40, 42, 16)}, .tolerance = 1e-4},
       {"by weight, stem", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 1, AT9, PLAIN, BLOCKED_16), 2, 1,
        .inputs = {REALS(2, 3, 9, 10), REALS(2, 1, 9, 10, 16)}, .tolerance = 5e-5},
       {"by weight, depthwise, blocked", LAYOUTS(CONV_WEIGHT, SQUARE(3, 1, 1), 16, AT9, BLOCKED_8, BLOCKED_8), 2, 1,

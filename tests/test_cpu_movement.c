@@ -150,14 +150,17 @@ Test(cpu_movement, triangles) {
 }
 
 Test(cpu_movement, dropout) {
-#define DROPOUT(ratio, stream) NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream), 3
-#define DRAW                   VALUE(I64, 42), VALUE(I64, 3)
+#define DROPOUT(ratio, stream)     NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, 0), 3
+#define PART(ratio, stream, first) NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, first), 3
+#define DRAW                       VALUE(I64, 42), VALUE(I64, 3)
   const delta_kernel_case_t rows[] = {
       {"with a mask", DROPOUT(0.3, 5), 2, .inputs = {REALS(3, 333), DRAW}},
       {"without", DROPOUT(0.5, 6), 1, .inputs = {REALS(257), DRAW}},
       {"nothing dropped", DROPOUT(0, 6), 2, .inputs = {REALS(100), DRAW}},
       {"everything dropped", DROPOUT(1, 6), 2, .inputs = {SPECIALS(100), DRAW}},
       {"large", DROPOUT(0.1, 7), 2, .inputs = {REALS(401, 1001), DRAW}},
+      {"a part that begins with a counter", PART(0.1, 7, 1004), 2, .inputs = {REALS(37, 1001), DRAW}},
+      {"a part that begins inside one", PART(0.1, 7, 1001), 2, .inputs = {REALS(37, 1001), DRAW}},
       {"special values", DROPOUT(0.1, 8), 2, .inputs = {SPECIALS(5000), DRAW}},
       {"a share of 2^-24 more", DROPOUT(0.25 + 0x1p-25, 8), 2, .inputs = {REALS(5000), DRAW}},
       {"empty", DROPOUT(0.1, 8), 2, .inputs = {REALS(0, 4), DRAW}},

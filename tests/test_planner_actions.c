@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "planner/prefetch.h"
+#include "plans/problem_json.h"
 #include "tests/support/planning.h"
 #include "tests/support/support.h"
 
@@ -228,4 +229,57 @@ Test(planner_actions, each_action_does_what_its_name_says) {
     delta_schedule_free(schedule);
     delta_problem_free(problem);
   }
+}
+
+// ---- Lists of runs
+
+typedef struct runs_case {
+  const char *name;
+  uint32_t runs[8];
+  uint32_t count;
+  const char *wanted; // words of the message; NULL: it can be carried out
+} runs_case_t;
+
+// Inputs of a step are there from its last run on; a chain a -> b -> c whose last step reads a and c again.
+static const runs_case_t runs_cases[] = {
+    {"in order", {0, 1, 2, 3}, 4, NULL},
+    {"one again", {0, 1, 2, 0, 3}, 5, NULL},
+    {"all again", {0, 1, 2, 0, 1, 2, 3}, 7, NULL},
+    {"before its input", {1, 0, 2, 3}, 4, "before its input"},
+    {"never", {0, 1, 3}, 3, "before its input"},
+    {"left out", {0, 1, 2}, 3, "never runs"},
+    {"no such step", {0, 1, 2, 9}, 4, "no step 9"},
+    {"what is not pure again", {0, 1, 2, 3, 3}, 5, "another result"},
+};
+
+Test(planner_actions, lists_of_runs_are_carried_out_or_refused) {
+  static const char text[] =
+      "{\"tensors\": [{\"name\": \"x\", \"bytes\": 64, \"initial\": true}, {\"name\": \"a\", \"bytes\": 64}, {\"name\": \"b\", \"bytes\": "
+      "64},"
+      " {\"name\": \"c\", \"bytes\": 64}, {\"name\": \"d\", \"bytes\": 64, \"output\": true}], \"nodes\": ["
+      "{\"name\": \"f\", \"compute_s\": 1, \"inputs\": [\"x\"], \"outputs\": [\"a\"]},"
+      "{\"name\": \"g\", \"compute_s\": 1, \"inputs\": [\"a\"], \"outputs\": [\"b\"]},"
+      "{\"name\": \"h\", \"compute_s\": 1, \"inputs\": [\"b\"], \"outputs\": [\"c\"]},"
+      "{\"name\": \"i\", \"compute_s\": 1, \"pure\": false, \"inputs\": [\"a\", \"c\"], \"outputs\": [\"d\"]}]}";
+  delta_problem_t *problem = NULL;
+  delta_test_must(delta_problem_from_json(text, strlen(text), "runs", delta_allocator_system(), &problem));
+  for (size_t i = 0; i < sizeof runs_cases / sizeof *runs_cases; ++i) {
+    const runs_case_t *c = &runs_cases[i];
+    const delta_decisions_t decisions = {.runs = c->runs, .run_count = c->count};
+    delta_schedule_t *schedule = NULL;
+    delta_status_t status = expand(problem, 0, &decisions, &schedule);
+    if (c->wanted) {
+      cr_assert_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT, "%s", c->name);
+      cr_expect_not_null(strstr(delta_status_message(status), c->wanted), "%s: %s", c->name, delta_status_message(status));
+    } else {
+      cr_assert_null(status, "%s: %s", c->name, delta_status_message(status));
+      cr_expect_eq(schedule->step_count, c->count, "%s", c->name);
+      cr_expect_eq(schedule->recomputed_nodes, c->count - 4, "%s", c->name);
+      finish(problem, schedule, DELTA_WAIT_FOR_BYTES);
+      expect_valid(problem, schedule, i);
+    }
+    delta_status_free(status);
+    delta_schedule_free(schedule);
+  }
+  delta_problem_free(problem);
 }

@@ -16,6 +16,7 @@ Test(problem_json, random_problems_read_back_as_the_same_text) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 40)), *copy = NULL;
     if (seed % 2) problem->budget_bytes = 64 * seed;
     if (seed % 3) problem->shared_bytes_per_second = 1.5e5;
+    if (seed % 7 == 0) problem->steps[0].flags |= DELTA_STEP_PRODUCT;
     if (seed % 5 == 0) problem->tensors[1].name = problem->tensors[0].name; // one name twice
     delta_text_t text, again;
     delta_text_init(&text, delta_allocator_system());
@@ -27,6 +28,7 @@ Test(problem_json, random_problems_read_back_as_the_same_text) {
     cr_assert_eq(copy->step_count, problem->step_count);
     for (uint32_t s = 0; s < copy->step_count; ++s) {
       cr_assert_eq(copy->steps[s].flags & DELTA_STEP_UPDATE, problem->steps[s].flags & DELTA_STEP_UPDATE);
+      cr_assert_eq(copy->steps[s].flags & DELTA_STEP_PRODUCT, problem->steps[s].flags & DELTA_STEP_PRODUCT);
       cr_assert_eq(copy->steps[s].seconds, problem->steps[s].seconds);
     }
     delta_text_deinit(&text);
@@ -41,7 +43,8 @@ Test(problem_json, fields_mean_what_they_say) {
   delta_test_must(read(
       "{\"budget_bytes\": 300, \"host_budget_bytes\": 900, \"h2d_bytes_per_s\": 10, \"d2h_bytes_per_s\": 20, \"shared_bytes_per_s\": 25,"
       " \"tensors\": [{\"name\": \"x\", \"bytes\": 5, \"initial\": true, \"pinned\": true}, {\"name\": \"y\", \"bytes\": 7},"
-      " {\"name\": \"z\", \"bytes\": 7, \"output\": true}], \"nodes\": [{\"name\": \"f\", \"compute_s\": 0.5, \"workspace_bytes\": 3,"
+      " {\"name\": \"z\", \"bytes\": 7, \"output\": true}], \"nodes\": [{\"name\": \"f\", \"compute_s\": 0.5, \"kind\": \"convolution\", "
+      "\"workspace_bytes\": 3,"
       " \"inputs\": [\"x\"], \"outputs\": [\"y\"]}, {\"name\": \"g\", \"compute_s\": 0, \"pure\": false, \"inputs\": [\"y\"],"
       " \"outputs\": [\"z\"], \"inplace\": [[\"y\", \"z\"]]}]}",
       &problem));
@@ -53,7 +56,7 @@ Test(problem_json, fields_mean_what_they_say) {
   cr_assert_eq(problem->tensors[0].flags, (uint32_t)(DELTA_TENSOR_INPUT | DELTA_TENSOR_PINNED | DELTA_TENSOR_OUTPUT));
   cr_assert_eq(problem->tensors[1].flags, 0);
   cr_assert_eq(problem->tensors[2].flags, (uint32_t)DELTA_TENSOR_OUTPUT);
-  cr_assert_eq(problem->steps[0].flags, (uint32_t)DELTA_STEP_PURE);
+  cr_assert_eq(problem->steps[0].flags, (uint32_t)(DELTA_STEP_PURE | DELTA_STEP_CONVOLUTION));
   cr_assert_eq(problem->steps[0].workspace_bytes, 3);
   cr_assert_eq(problem->steps[1].flags, 0);
   cr_assert_eq(problem->steps[1].inplace_count, 1);

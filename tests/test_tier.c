@@ -17,7 +17,7 @@ static const delta_log_sink_t no_log = {0};
 static delta_tier_t *open_tier(const delta_test_folder_t *folder) {
   char path[DELTA_TEST_PATH_BYTES];
   delta_tier_t *tier = NULL;
-  delta_test_expect_ok(delta_tier_create(delta_test_folder_path(folder, "", path), no_log, delta_allocator_system(), &tier), "tier");
+  delta_test_expect_ok(delta_tier_create_file(delta_test_folder_path(folder, "", path), no_log, delta_allocator_system(), &tier), "tier");
   return tier;
 }
 
@@ -61,12 +61,12 @@ Test(tier, copies_stay_within_what_is_reserved) {
 
 Test(tier, folders_that_will_not_do_are_named) {
   delta_tier_t *tier = NULL;
-  delta_test_expect_status(delta_tier_create("/no/such/folder", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
+  delta_test_expect_status(delta_tier_create_file("/no/such/folder", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
                            "/no/such/folder|--tier");
-  delta_test_expect_status(delta_tier_create("/dev/null", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
+  delta_test_expect_status(delta_tier_create_file("/dev/null", no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
                            "/dev/null|--tier");
   setenv("TMPDIR", "/no/such/place", 1);
-  delta_test_expect_status(delta_tier_create(NULL, no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
+  delta_test_expect_status(delta_tier_create_file(NULL, no_log, delta_allocator_system(), &tier), DELTA_STATUS_NOT_FOUND,
                            "/no/such/place|--tier");
   cr_expect_null(tier);
 }

@@ -28,11 +28,13 @@ typedef struct delta_plan_options {
   const char *model_path;
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
-  const char *policy;        // "delta" (a search), "delta-fixed", "delta-released", "none", "eager" or another that --policy names
+  const char *policy;        // "delta"; docs/policies.md has all
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
-  const char *host_budget;   // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
-  int64_t batch;             // 0: the model's own
+  // In how many parts along the batch a step runs: "off", "2" to "16", "on" (whatever is fastest), "auto" (none unless it does not fit); NULL: off
+  const char *split;
+  const char *host_budget; // "4GiB": below the arena, for swapped tensors and states; NULL: unlimited
+  int64_t batch;           // 0: the model's own
   const delta_dim_t *dims;
   size_t dim_count;
   const char *loss;      // "cross_entropy", "mse:OUTPUT", "output:NAME"; NULL: the model is only evaluated if it has no loss: an error
@@ -66,6 +68,7 @@ typedef struct delta_plan_options {
   void *progress_self;
   double time_limit_seconds; // of policies that search: delta, swap, recompute
   uint64_t seed;             // of the search
+  int begin_with_rivals;     // policy "delta" also begins with the fastest plan of the other policies, and never ends with a slower one
   const char *dump_problem;  // NULL, or a file that gets what the planner is asked for the first program (docs/problem-format.md)
   delta_log_sink_t log;
 } delta_plan_options_t;
@@ -117,6 +120,7 @@ struct delta_plan_summary {
   uint32_t trainable_tensors;
   double learning_rate;  // the rate a run begins with unless it is told another
   int64_t accumulate;    // micro-batches per update
+  int64_t parts;         // in which a step runs, along the batch
   uint64_t budget_bytes; // UINT64_MAX: unlimited
   uint64_t arena_bytes, peak_bytes, unlimited_peak_bytes, eager_peak_bytes, minimum_budget_bytes, state_bytes;
   uint64_t swapped_bytes;
@@ -124,7 +128,9 @@ struct delta_plan_summary {
   double step_seconds, unlimited_step_seconds, recompute_seconds, stall_seconds, lower_bound_seconds, planning_seconds, profiling_seconds;
   uint64_t memory_parameters_bytes, memory_gradients_bytes, memory_optimizer_bytes, memory_activations_bytes, memory_workspace_bytes,
       memory_inputs_bytes,
-      memory_other_bytes; // at the peak
+      memory_other_bytes;  // at the peak
+  const char *seed_policy; // static, or NULL: with begin_with_rivals, the policy whose plan the search began with
+  int seed_is_plan;        // and found nothing faster
   // What must be fed. Borrowed from the plan; none of a plan that was loaded or not made: there a session tells.
   const delta_input_info_t *inputs;
   size_t input_count;

@@ -32,11 +32,15 @@ typedef struct delta_session_options {
   const char *model_path;   // NULL: the plan's model file beside the plan
   const char *external_data;
   const char *budget; // "8GiB", "60%", ...: replaces the plan's; NULL: as planned
-  const char *tier;   // folder of the file for swapped tensors; NULL: $TMPDIR, or /var/tmp without it
-  uint64_t seed;      // of dropout
-  int time_steps;     // keeps what each operator took, for delta_session_report_times
-  int record_steps;   // keeps when each step of a program's last run ran, for delta_session_write_trace
-  int verify_arena;   // guard pages around the arena and dead bytes poisoned: slow, for tests
+  const char *tier; // folder of the file for swapped tensors, or "memory": host memory of exact size; NULL: $TMPDIR, or /var/tmp without it
+  int copies_in_line;          // copies run between operators and not beside them: for comparison
+  double copy_timeout_seconds; // a copy that takes longer, and a second more for each MiB, is an error that names it; 0: 60 seconds
+  uint64_t seed;               // of dropout
+  int other_programs;          // programs for other batches than planned that are kept, the latest used; 0: 8
+  int estimate_costs;          // plans that are made here count with estimates, not with what the cache has of measured kernels and copies
+  int time_steps;              // keeps what each operator took, for delta_session_report_times
+  int record_steps;            // keeps when each step of a program's last run ran, for delta_session_write_trace
+  int verify_arena;            // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
@@ -45,6 +49,7 @@ DELTA_API void delta_session_options_init(delta_session_options_t *options);
 // commits the arena, reads the weights into it.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
+// After a copy that timed out and has not come back, its thread and the memory it uses are left to the process. NULL is fine.
 DELTA_API void delta_session_destroy(delta_session_t *session);
 // Sends a table of the time spent by operator, kernel and layout since the session began, one note a line. Needs time_steps.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_report_times(const delta_session_t *session, delta_log_sink_t sink);
@@ -64,7 +69,7 @@ typedef struct delta_feed {
 // What a run is fed with: every input that delta_session_input lists, the label too where the loss has one, also for EVALUATE. APPLY takes
 // none: its batch is NULL.
 typedef struct delta_batch {
-  int64_t rows; // samples; a count the plan does not have is planned on first use and kept
+  int64_t rows; // samples; a count the plan does not have is planned on first use and kept, as many as other_programs says
   const delta_feed_t *feeds;
   size_t feed_count;
   // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows`
@@ -80,9 +85,13 @@ typedef struct delta_run_report {
   double correct;       // EVALUATE with class labels; else -1
   double gradient_norm; // when clipping; else -1
   double seconds;
-  double stall_seconds;      // in which compute waited for copies
-  uint64_t arena_peak_bytes; // committed bytes of the arena
-  uint64_t host_bytes;       // of the file for swapped tensors
+  double stall_seconds;                                 // in which compute waited for copies
+  double offload_seconds, prefetch_seconds;             // in which each lane copied
+  double offload_stall_seconds, prefetch_stall_seconds; // in which it had copies left and waited until it might
+  uint64_t arena_peak_bytes;                            // committed bytes of the arena
+  uint64_t host_bytes;                                  // of the file for swapped tensors
+  const char *const *events; // what was decided beside the plan since the last run, one line each; borrowed until the next run
+  size_t event_count;
 } delta_run_report_t;
 
 // Runs one program at a learning rate from 0 on, which EVALUATE and ACCUMULATE do not use. NOT_A_NUMBER when the loss, or the norm
@@ -94,6 +103,10 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *sessi
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 
+// Another budget, "8GiB", "60%" and so on, from the next run on; NULL: the plan's own. Where the plan at hand does not fit it, or is slower than it must be, a new one is made by
+// a thread of its own: a smaller budget waits for it before the next run, a larger one takes effect when it is ready. Results do not change by a bit. What was done, and a
+// budget that was refused because no plan fits it, are events of the next report.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_set_budget(delta_session_t *session, const char *budget);
 // What the arena may take, in bytes; UINT64_MAX: unlimited.
 DELTA_API uint64_t delta_session_budget(const delta_session_t *session);
 

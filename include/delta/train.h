@@ -21,7 +21,9 @@ typedef struct delta_train_step {
   double gradient_norm;   // before clipping
   double seconds;
   double samples_per_second;
-  double stall_seconds; // the compute lane waiting for transfers
+  double stall_seconds;                            // the compute lane waiting for transfers
+  double offload_seconds, offload_stall_seconds;   // the lane that copies below the arena: busy, and waiting until it may copy
+  double prefetch_seconds, prefetch_stall_seconds; // the lane that copies back
   uint64_t arena_peak_bytes;
   uint64_t host_bytes;       // for swapped tensors
   const char *const *events; // Borrowed; what the dynamic layer did in this step

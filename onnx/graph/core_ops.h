@@ -185,6 +185,7 @@ typedef struct delta_attention_attrs {
   double scale;
   double ratio; // of dropout, 0..1; 0 without seed and draw
   uint64_t stream;
+  int64_t first; // position of the first score among those that numbers are drawn for
   bool heads_inside;
   bool hidden_rows_zero;
 } delta_attention_attrs_t;
@@ -201,11 +202,12 @@ typedef struct delta_class_loss_attrs {
   int64_t ignore_index;
 } delta_class_loss_attrs_t;
 
-// DROPOUT: x, seed (int64 scalar), draw (int64 scalar) -> y = x * mask / (1 - ratio), mask? (bool). mask[i] = uniform(stream key of (seed, draw, stream), i) >= ratio:
+// DROPOUT: x, seed (int64 scalar), draw (int64 scalar) -> y = x * mask / (1 - ratio), mask? (bool). mask[i] = uniform(stream key of (seed, draw, stream), first + i) >= ratio:
 // base/random.h. ratio 1 gives zeros. Linear in x: its gradient is itself, with the same stream.
 typedef struct delta_dropout_attrs {
   double ratio; // 0..1
   uint64_t stream;
+  int64_t first; // not 0 for a part of a tensor
 } delta_dropout_attrs_t;
 
 // RANDOM: seed, draw -> y of `shape`, uniform in [low, high) or normal (mean low, standard deviation high; Box-Muller of words 2i, 2i+1).

@@ -266,7 +266,8 @@ void delta_emit_node(delta_emit_t *emit, delta_core_op_t op, const void *attrs, 
                                      .output_count = output_count,
                                      .attrs = attrs,
                                      .attrs_bytes = attrs_bytes,
-                                     .group = emit->group},
+                                     .group = emit->group,
+                                     .kin = emit->kin},
                             .wanted = wanted};
   const delta_status_t status = emit_pending(emit, &pending);
   if (status) {

@@ -12,7 +12,7 @@ typedef struct delta_emit {
   delta_status_t status;
   const char *name; // name of the nodes emitted next; borrowed until then
   delta_phase_t phase;
-  uint32_t group;
+  uint32_t group, kin;
   bool fold; // evaluate nodes whose inputs are all constant (within the limits below)
   size_t folded_bytes, folded_work;
 } delta_emit_t;

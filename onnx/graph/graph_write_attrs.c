@@ -127,6 +127,11 @@ static void write_softmax(delta_graph_sink_t sink, const delta_node_t *node) {
   write_integer(sink, "log", attrs->log);
 }
 
+static void write_stream(delta_graph_sink_t sink, uint64_t stream, int64_t first) {
+  delta_graph_write(sink, " stream=%" PRIu64, stream);
+  if (first != 0) write_integer(sink, "first", first);
+}
+
 static void write_attention(delta_graph_sink_t sink, const delta_node_t *node) {
   const delta_attention_attrs_t *attrs = node->attrs;
   write_real(sink, "scale", attrs->scale);
@@ -134,7 +139,7 @@ static void write_attention(delta_graph_sink_t sink, const delta_node_t *node) {
   write_integer(sink, "hidden_rows_zero", attrs->hidden_rows_zero);
   if (attrs->ratio == 0.0) return;
   write_real(sink, "ratio", attrs->ratio);
-  delta_graph_write(sink, " stream=%" PRIu64, attrs->stream);
+  write_stream(sink, attrs->stream, attrs->first);
 }
 
 static void write_class_loss(delta_graph_sink_t sink, const delta_node_t *node) {
@@ -147,7 +152,7 @@ static void write_class_loss(delta_graph_sink_t sink, const delta_node_t *node) 
 static void write_dropout(delta_graph_sink_t sink, const delta_node_t *node) {
   const delta_dropout_attrs_t *attrs = node->attrs;
   write_real(sink, "ratio", attrs->ratio);
-  delta_graph_write(sink, " stream=%" PRIu64, attrs->stream);
+  write_stream(sink, attrs->stream, attrs->first);
 }
 
 static void write_random(delta_graph_sink_t sink, const delta_node_t *node) {

@@ -83,6 +83,7 @@ void delta_rewrite_follow(delta_rewrite_t *rewrite, const delta_node_t *node) {
   rewrite->emit.name = node->name;
   rewrite->emit.phase = node->phase;
   rewrite->emit.group = node->group;
+  rewrite->emit.kin = node->kin;
 }
 
 // Copies a constant's bytes once, however many constants share them. The key has the size because empty data may have any address.
@@ -109,15 +110,8 @@ static delta_status_t copy_instrs(delta_rewrite_t *rewrite, delta_expr_t *expr) 
   return DELTA_OK;
 }
 
-// Attributes that point to something, copied with it; `storage` has room for them.
-typedef union pointing_attrs {
-  delta_constant_attrs_t constant;
-  delta_pointwise_attrs_t pointwise;
-  delta_reduce_attrs_t reduce;
-  delta_split_attrs_t split;
-} pointing_attrs_t;
-
-static delta_status_t copy_attrs(delta_rewrite_t *rewrite, const delta_node_t *node, pointing_attrs_t *storage, const void **out_attrs) {
+delta_status_t delta_rewrite_copy_attrs(delta_rewrite_t *rewrite, const delta_node_t *node, delta_rewrite_attrs_t *storage,
+                                        const void **out_attrs) {
   *out_attrs = storage;
   switch (node->op) {
     case DELTA_CORE_CONSTANT:
@@ -151,9 +145,9 @@ static delta_status_t copy_node(delta_rewrite_t *rewrite, const delta_node_t *no
   for (uint32_t k = 0; k < node->output_count && k < 64; ++k) {
     if (!delta_tensor_is_none(node->outputs[k])) kept |= UINT64_C(1) << k;
   }
-  pointing_attrs_t storage;
+  delta_rewrite_attrs_t storage;
   const void *attrs = NULL;
-  DELTA_RETURN_IF_ERROR(copy_attrs(rewrite, node, &storage, &attrs));
+  DELTA_RETURN_IF_ERROR(delta_rewrite_copy_attrs(rewrite, node, &storage, &attrs));
   delta_rewrite_follow(rewrite, node);
   delta_emit_node(&rewrite->emit, node->op, attrs, node->attrs_bytes, inputs, node->input_count, outputs, node->output_count,
                   kept & wanted);

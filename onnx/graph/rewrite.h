@@ -30,6 +30,15 @@ delta_tensor_id_t delta_rewrite_tensor(delta_rewrite_t *rewrite, delta_tensor_id
 void delta_rewrite_bind(delta_rewrite_t *rewrite, delta_tensor_id_t from, delta_tensor_id_t to);
 // Sets name, phase and group of the nodes emitted next to those of `node`.
 void delta_rewrite_follow(delta_rewrite_t *rewrite, const delta_node_t *node);
+// The attributes of a node of `from` with all they point to copied into the new graph. `storage` is their place where they point to something.
+typedef union delta_rewrite_attrs {
+  delta_constant_attrs_t constant;
+  delta_pointwise_attrs_t pointwise;
+  delta_reduce_attrs_t reduce;
+  delta_split_attrs_t split;
+} delta_rewrite_attrs_t;
+DELTA_MUST_USE delta_status_t delta_rewrite_copy_attrs(delta_rewrite_t *rewrite, const delta_node_t *node, delta_rewrite_attrs_t *storage,
+                                                       const void **out_attrs);
 // Copies a node of `from` with all it points to. Of its optional outputs only those in `wanted` (bit k) are kept.
 void delta_rewrite_copy_node(delta_rewrite_t *rewrite, const delta_node_t *node, uint64_t wanted);
 

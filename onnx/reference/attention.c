@@ -97,7 +97,7 @@ static void row_scores(const attention_t *a, int64_t matrix, int64_t i) {
 // What dropout multiplies a probability with.
 static double kept_factor(const attention_t *a, int64_t matrix, int64_t i, int64_t j) {
   if (!a->drops) return 1;
-  const uint64_t index = (uint64_t)((matrix * a->dims.queries + i) * a->dims.keys + j);
+  const uint64_t index = (uint64_t)(a->attrs->first + (matrix * a->dims.queries + i) * a->dims.keys + j);
   const double uniform = (double)delta_random_uniform(delta_random_word(a->key, index));
   return uniform >= a->attrs->ratio ? 1 / (1 - a->attrs->ratio) : 0;
 }

@@ -17,7 +17,7 @@ delta_status_t delta_reference_dropout(const delta_reference_args_t *args) {
   uint64_t key = stream_key(args, 1, attrs->stream);
   bool *mask = args->node->output_count > 1 ? args->outputs[1] : NULL;
   for (int64_t i = 0; i < delta_shape_count(&x->shape); ++i) {
-    bool kept = uniform_at(key, (uint64_t)i) >= attrs->ratio;
+    bool kept = uniform_at(key, (uint64_t)(attrs->first + i)) >= attrs->ratio;
     double value = delta_element_load_double(args->inputs[0], x->dtype, (size_t)i);
     delta_element_store_double(args->outputs[0], x->dtype, (size_t)i, kept ? value / (1 - attrs->ratio) : 0);
     if (mask) mask[i] = kept;

@@ -132,7 +132,8 @@ void delta_attention_factors(const delta_attention_launch_t *launch, const delta
   const double ratio = launch->attrs->ratio;
   const uint32_t threshold = (uint32_t)ceil(ratio * 0x1p24); // uniform >= ratio, with both sides times 2^24: exact
   const float kept = ratio < 1.0 ? (float)(1.0 / (1.0 - ratio)) : 0.0f;
-  uint64_t at = (uint64_t)((block->matrix * launch->dims.queries + block->first_query + i) * launch->dims.keys + block->first_key);
+  const int64_t row = block->matrix * launch->dims.queries + block->first_query + i;
+  uint64_t at = (uint64_t)(launch->attrs->first + row * launch->dims.keys + block->first_key);
   for (int64_t j = 0; j < block->keys;) {
     uint32_t words[DELTA_WORDS_TILE];
     const int64_t skipped = (int64_t)(at % 4);

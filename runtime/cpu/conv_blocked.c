@@ -1,10 +1,19 @@
 // Convolutions through oneDNN on other layouts than the plain one. Tensors that lie in a layout are taken as they are; plain ones are converted, a few
 // images at a time, into the workspace and back while they are in cache. Where all tensors are plain, windows of single elements, side by side, gain nothing by
 // that and are left to other kernels. Weights are converted to what the library likes best in any case.
+#include <string.h>
+
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64 };
+enum {
+  SLICE_BYTES = 2 << 20,
+  CHANNEL_BLOCK = 16,
+  ALIGNMENT_BYTES = 64,
+  WINOGRAD_LEAST_CHANNELS = 64,
+  WINOGRAD_LEAST_BYTES = 4 << 20,
+  WINOGRAD_MOST_TIMES = 5
+};
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
@@ -42,13 +51,18 @@ static size_t blocked_image_bytes(const delta_shape_t *shape) {
   return (size_t)(channels * delta_shape_count_range(shape, 2, shape->rank)) * sizeof(float);
 }
 
+// Whether a tensor may lie as the library likes best, converted from and to its own layout.
+static bool is_free(const delta_conv_pass_t *pass, int role, bool converts_all) {
+  return converts_all || pass->layouts[role] == DELTA_LAYOUT_PLAIN;
+}
+
 // Images of one slice: the most that divide the batch and whose converted tensors stay within the limit. The weights are read once a slice, and written
 // when they are the result, so a slice may be as large as they are.
-static int64_t slice_images(const delta_conv_pass_t *pass) {
+static int64_t slice_images(const delta_conv_pass_t *pass, bool converts_all) {
   int64_t images = pass->shapes[DELTA_CONV_X].dims[0];
   size_t image_bytes = 0, weight_bytes = delta_tensor_bytes(pass->tensors[DELTA_CONV_W]);
   for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
-    if (role != DELTA_CONV_W && pass->layouts[role] == DELTA_LAYOUT_PLAIN) image_bytes += blocked_image_bytes(&pass->shapes[role]);
+    if (role != DELTA_CONV_W && is_free(pass, role, converts_all)) image_bytes += blocked_image_bytes(&pass->shapes[role]);
   }
   if (image_bytes == 0) return images;
   size_t limit_bytes = weight_bytes > SLICE_BYTES ? weight_bytes : SLICE_BYTES;
@@ -107,25 +121,44 @@ static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_
   return make_reorder(operand, &state->primitive, is_result ? wanted : plain, is_result ? plain : wanted);
 }
 
-delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
-  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+// Describes the pass on one slice. `plain` receives the layouts of the tensors themselves.
+static delta_status_t describe_slice(const delta_conv_pass_t *pass, delta_conv_blocked_t *state, bool converts_all,
+                                     dnnl_memory_desc_t plain[DELTA_CONV_ROLES], dnnl_primitive_desc_t *out_description) {
+  dnnl_memory_desc_t any[DELTA_CONV_ROLES];
+  const int64_t images = slice_images(pass, converts_all);
+  state->slices = pass->shapes[DELTA_CONV_X].dims[0] / images;
+  DELTA_RETURN_IF_ERROR(delta_conv_pass_layouts(pass, images, plain));
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
+    any[role] = plain[role];
+    if (!is_free(pass, role, converts_all)) continue;
+    DELTA_RETURN_IF_ERROR(
+        DELTA_ONEDNN(dnnl_memory_desc_init_by_tag(&any[role], plain[role].ndims, plain[role].dims, dnnl_f32, dnnl_format_tag_any)));
+  }
+  return delta_conv_pass_describe(pass, &state->primitive, any, out_description);
+}
+
+// The library's plain loops, which it falls back to, are hundreds of times slower than what a conversion costs.
+static bool is_plain_loop(const_dnnl_primitive_desc_t description) {
+  const char *name = NULL;
+  return dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, "ref", 3) == 0;
+}
+
+static delta_status_t prepare_with(delta_kernel_t *kernel, dnnl_alg_kind_t algorithm) {
+  delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+  pass.algorithm = algorithm;
   delta_conv_blocked_t *state = NULL;
-  dnnl_memory_desc_t plain[DELTA_CONV_ROLES], any[DELTA_CONV_ROLES], bias;
+  dnnl_memory_desc_t plain[DELTA_CONV_ROLES], bias;
   dnnl_primitive_desc_t description = NULL;
   delta_status_t status = DELTA_ALLOCATE(kernel->device->allocator, 1, &state);
   if (status) return status;
   kernel->state = state;
-  int64_t images = slice_images(&pass);
-  state->slices = pass.shapes[DELTA_CONV_X].dims[0] / images;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_init(&state->primitive), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_layouts(&pass, images, plain), cleanup);
-  for (int role = 0; role < DELTA_CONV_ROLES; ++role) {
-    any[role] = plain[role];
-    if (pass.layouts[role] != DELTA_LAYOUT_PLAIN) continue;
-    status = DELTA_ONEDNN(dnnl_memory_desc_init_by_tag(&any[role], plain[role].ndims, plain[role].dims, dnnl_f32, dnnl_format_tag_any));
-    if (status) goto cleanup;
+  DELTA_GOTO_IF_ERROR(status, describe_slice(&pass, state, false, plain, &description), cleanup);
+  if (is_plain_loop(description)) {
+    dnnl_primitive_desc_destroy(description);
+    description = NULL;
+    DELTA_GOTO_IF_ERROR(status, describe_slice(&pass, state, true, plain, &description), cleanup);
   }
-  DELTA_GOTO_IF_ERROR(status, delta_conv_pass_describe(&pass, &state->primitive, any, &description), cleanup);
   for (int role = 0; role < DELTA_CONV_ROLES; ++role)
     DELTA_GOTO_IF_ERROR(status, add_operand(kernel, &pass, role, &plain[role], description), cleanup);
   if (pass.op == DELTA_CORE_CONV && pass.bias) {
@@ -138,6 +171,39 @@ delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) {
 cleanup:
   if (description) dnnl_primitive_desc_destroy(description);
   return status;
+}
+
+delta_status_t delta_cpu_conv_blocked_prepare(delta_kernel_t *kernel) { return prepare_with(kernel, dnnl_convolution_direct); }
+
+static size_t tensor_bytes(const delta_conv_pass_t *pass) {
+  size_t bytes = 0;
+  for (int role = 0; role < DELTA_CONV_ROLES; ++role) bytes += delta_tensor_bytes(pass->tensors[role]);
+  return bytes;
+}
+
+// Winograd's algorithm: less than half of the products for windows of 3 by 3, for more workspace. Taken where there are channels enough to pay
+// for its transformations, and tensors so large that the workspace is not what a budget is spent on.
+const char *delta_cpu_conv_winograd_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  const char *reason = delta_cpu_conv_refuse(graph, node);
+  if (reason) return reason;
+  const delta_conv_pass_t pass = delta_conv_pass_of(graph, node);
+  const delta_window_t *window = &pass.attrs->window;
+  if (pass.attrs->x_layout != DELTA_LAYOUT_BLOCKED_16 || pass.attrs->y_layout != DELTA_LAYOUT_BLOCKED_16)
+    return "a tensor is not in blocks of 16";
+  if (window->spatial != 2 || pass.attrs->group != 1) return "it is not a plane, or has groups";
+  for (int32_t d = 0; d < window->spatial; ++d) {
+    if (window->kernel[d] != 3 || window->strides[d] != 1 || window->dilations[d] != 1) return "the windows are not 3 by 3 side by side";
+  }
+  const int64_t *weight = pass.shapes[DELTA_CONV_W].dims;
+  if (weight[0] < WINOGRAD_LEAST_CHANNELS || weight[1] < WINOGRAD_LEAST_CHANNELS) return "there are few channels";
+  return tensor_bytes(&pass) < WINOGRAD_LEAST_BYTES ? "it is small for the workspace it would need" : NULL;
+}
+
+delta_status_t delta_cpu_conv_winograd_prepare(delta_kernel_t *kernel) {
+  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
+  DELTA_RETURN_IF_ERROR(prepare_with(kernel, dnnl_convolution_winograd));
+  if (kernel->workspace_bytes <= WINOGRAD_MOST_TIMES * tensor_bytes(&pass)) return DELTA_OK;
+  return delta_status_make(UNSUPPORTED, "Winograd's algorithm needs a workspace of %zu bytes", kernel->workspace_bytes);
 }
 
 void delta_cpu_conv_blocked_release(delta_kernel_t *kernel) {

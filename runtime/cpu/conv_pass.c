@@ -6,7 +6,8 @@
 #include "runtime/cpu/team.h"
 
 delta_conv_pass_t delta_conv_pass_of(const delta_graph_t *graph, const delta_node_t *node) {
-  delta_conv_pass_t pass = {.op = node->op, .attrs = node->attrs, .bias = delta_node_input(graph, node, 2)};
+  delta_conv_pass_t pass = {
+      .op = node->op, .attrs = node->attrs, .bias = delta_node_input(graph, node, 2), .algorithm = dnnl_convolution_direct};
   const delta_tensor_t *first = delta_node_input(graph, node, 0), *second = delta_node_input(graph, node, 1);
   const delta_tensor_t *result = delta_node_output(graph, node, 0);
   switch (node->op) {
@@ -89,7 +90,7 @@ static delta_status_t describe_forward(const delta_conv_pass_t *pass, const delt
   bool has_bias = pass->op == DELTA_CORE_CONV && pass->bias;
   if (has_bias) DELTA_RETURN_IF_ERROR(delta_onednn_dense(pass->bias->shape.dims, 1, &bias));
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_dilated_convolution_forward_desc_init(
-      &descriptor, dnnl_forward_training, dnnl_convolution_direct, &layouts[DELTA_CONV_X], &layouts[DELTA_CONV_W], has_bias ? &bias : NULL,
+      &descriptor, dnnl_forward_training, pass->algorithm, &layouts[DELTA_CONV_X], &layouts[DELTA_CONV_W], has_bias ? &bias : NULL,
       &layouts[DELTA_CONV_Y], window->strides, window->dilations, window->pads_begin, window->pads_end)));
   return delta_onednn_describe(primitive, &descriptor, NULL, out_description);
 }
@@ -105,10 +106,10 @@ delta_status_t delta_conv_pass_describe(const delta_conv_pass_t *pass, const del
   if (status) goto cleanup;
   if (pass->op == DELTA_CORE_CONV_WEIGHT) {
     status = DELTA_ONEDNN(dnnl_dilated_convolution_backward_weights_desc_init(
-        &descriptor, dnnl_convolution_direct, &layouts[DELTA_CONV_X], &layouts[DELTA_CONV_W], NULL, &layouts[DELTA_CONV_Y], window.strides,
+        &descriptor, pass->algorithm, &layouts[DELTA_CONV_X], &layouts[DELTA_CONV_W], NULL, &layouts[DELTA_CONV_Y], window.strides,
         window.dilations, window.pads_begin, window.pads_end));
   } else {
-    status = DELTA_ONEDNN(dnnl_dilated_convolution_backward_data_desc_init(&descriptor, dnnl_convolution_direct, &layouts[DELTA_CONV_X],
+    status = DELTA_ONEDNN(dnnl_dilated_convolution_backward_data_desc_init(&descriptor, pass->algorithm, &layouts[DELTA_CONV_X],
                                                                            &layouts[DELTA_CONV_W], &layouts[DELTA_CONV_Y], window.strides,
                                                                            window.dilations, window.pads_begin, window.pads_end));
   }

@@ -16,6 +16,7 @@ typedef struct delta_conv_pass {
   int arguments[DELTA_CONV_ROLES];          // oneDNN's names
   const delta_tensor_t *bias;               // NULL: none
   const delta_conv_attrs_t *attrs;
+  dnnl_alg_kind_t algorithm;
 } delta_conv_pass_t;
 
 delta_conv_pass_t delta_conv_pass_of(const delta_graph_t *graph, const delta_node_t *node);

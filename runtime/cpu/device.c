@@ -1,5 +1,5 @@
-// CPU driver: identity of the machine and the table of functions. Everything runs on the calling thread and its OpenMP team before a launch returns,
-// so lanes need no queues here and events are reached when they are signalled.
+// CPU driver: identity of the machine and the table of functions. A launch runs on the calling thread and its OpenMP team before it returns, so the device has no
+// queues of its own and its events are reached when they are signalled; copies have threads of the runtime (lanes.h).
 #include "runtime/cpu/device.h"
 
 #include <omp.h>
@@ -10,6 +10,7 @@
 #include <dnnl.h>
 
 #include "runtime/cpu/arena.h"
+#include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/kernel.h"
 
 static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
@@ -37,6 +38,7 @@ static const delta_device_driver_t cpu_driver = {
     .arena_commit = delta_cpu_arena_commit,
     .arena_destroy = delta_cpu_arena_destroy,
     .arena_address = delta_cpu_arena_address,
+    .tier_create = delta_cpu_tier_create,
     .kernel_query = delta_cpu_kernel_query,
     .kernel_prepare = delta_cpu_kernel_prepare,
     .kernel_destroy = delta_cpu_kernel_destroy,
@@ -60,18 +62,11 @@ static const delta_roofline_t assumed_roofline = {.flops_per_second = 4e10,
 // Of a disk.
 static const double assumed_offload_bytes_per_second = 1.2e9, assumed_prefetch_bytes_per_second = 1.5e9;
 
-// Processors this process may run on.
-static int32_t usable_processors(void) {
+int32_t delta_cpu_usable_processors(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   int count = CPU_COUNT(&set);
   return count > 0 ? count : 1;
-}
-
-static const char *instruction_set_name(void) {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-  return "sse2";
 }
 
 delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delta_allocator_t allocator, delta_device_t **out_device) {
@@ -86,7 +81,7 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.driver = &cpu_driver;
   device->base.allocator = allocator;
   device->base.log = options->log;
-  device->base.threads = options->threads ? options->threads : usable_processors();
+  device->base.threads = options->threads ? options->threads : delta_cpu_usable_processors();
   device->base.host_addressable = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
   device->base.alignment_bytes = 64;
@@ -96,8 +91,9 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.prefetch_bytes_per_second = assumed_prefetch_bytes_per_second;
   device->reference_kernels = options->reference_kernels;
   const dnnl_version_t *version = dnnl_version();
-  snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", instruction_set_name());
-  snprintf(device->base.libraries, sizeof device->base.libraries, "onednn %d.%d.%d", version->major, version->minor, version->patch);
+  snprintf(device->base.instruction_set, sizeof device->base.instruction_set, "%s", delta_cpu_instruction_set_name());
+  snprintf(device->base.libraries, sizeof device->base.libraries, "onednn %d.%d.%d, kernels %d", version->major, version->minor,
+           version->patch, DELTA_CPU_KERNELS_REVISION);
   *out_device = &device->base;
   return DELTA_OK;
 }

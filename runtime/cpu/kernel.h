@@ -7,6 +7,10 @@
 
 #include "runtime/device.h"
 
+// Counts changes of kernels of ours after which they give other bits or take other times: part of the names of the libraries, by which profiles and plans know
+// that they were made with others.
+enum { DELTA_CPU_KERNELS_REVISION = 2 };
+
 typedef struct delta_cpu_kernel_row {
   delta_core_op_t op;
   const char *name;

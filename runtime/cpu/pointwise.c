@@ -1,4 +1,6 @@
 // Pointwise expressions in float32, tile by tile, threads over tiles.
+#include <string.h>
+
 #include "runtime/cpu/team.h"
 #include "runtime/cpu/tile.h"
 
@@ -17,6 +19,16 @@ delta_status_t delta_cpu_pointwise_prepare(delta_kernel_t *kernel) {
   return DELTA_OK;
 }
 
+// Results that are an input's own elements are copied aside: another result may be stored onto them.
+static void hold_inputs(const delta_expr_t *expr, int64_t count, delta_tile_values_t *values) {
+  for (uint16_t k = 0; expr->output_count > 1 && k < expr->output_count; ++k) {
+    const uint16_t i = expr->outputs[k];
+    if (values->values[i] == values->storage[i]) continue;
+    memcpy(values->storage[i], values->values[i], (size_t)count * sizeof(float));
+    values->values[i] = values->storage[i];
+  }
+}
+
 // Items are tiles.
 static void pointwise_tiles(const void *context, int64_t begin, int64_t end, int32_t thread) {
   (void)thread;
@@ -29,6 +41,7 @@ static void pointwise_tiles(const void *context, int64_t begin, int64_t end, int
     int64_t start = t * DELTA_TILE_ELEMENTS;
     int64_t count = space->count - start < DELTA_TILE_ELEMENTS ? space->count - start : DELTA_TILE_ELEMENTS;
     delta_tile_eval(&attrs->expr, space, launch->buffers->inputs, start, count, &values);
+    hold_inputs(&attrs->expr, count, &values);
     // All results are there before any is stored: an output may have an input's bytes, element by element.
     for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
       if (outputs[k]) delta_tile_store(values.values[attrs->expr.outputs[k]], count, outputs[k], attrs->dtypes[k], start);

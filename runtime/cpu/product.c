@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/cpu/clones.h"
+#include "runtime/cpu/instruction_set.h"
 
 enum { ROWS = DELTA_PRODUCT_ROWS, COLUMNS = DELTA_PRODUCT_COLUMNS };
 // Sixteen registers hold 6 x 2 sums of 8 lanes and what is multiplied; with 32 twice as wide ones, 6 x 1 of 16 lanes.
@@ -69,7 +70,7 @@ DEFINE_TILE(sixteen, sixteen_t)
 DELTA_CPU_FMA_CLONES static DEFINE_RUN(eight) DELTA_CPU_AVX512 static DEFINE_RUN(sixteen)
 
     void delta_product_run(const delta_product_t *product) {
-  if (DELTA_CPU_HAS_AVX512) {
+  if (DELTA_CPU_HAS_AVX512 && delta_cpu_instruction_set() == DELTA_INSTRUCTION_SET_AVX512) {
     run_sixteen(product);
   } else {
     run_eight(product);

@@ -8,6 +8,10 @@
 
 enum { TILE = DELTA_WORDS_TILE, COUNTERS = TILE / 4 };
 
+// Words come by four. What begins inside four leaves out words at the start of every tile.
+static int64_t words_left_out(const delta_dropout_attrs_t *attrs) { return attrs->first % 4; }
+static int64_t dropout_tile(const delta_dropout_attrs_t *attrs) { return words_left_out(attrs) ? TILE - 4 : TILE; }
+
 const char *delta_cpu_dropout_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   return delta_node_input(graph, node, 0)->dtype == DELTA_DTYPE_FLOAT32 ? NULL : "the input is not float32";
 }
@@ -37,19 +41,21 @@ static void dropout_tiles(const void *context, int64_t begin, int64_t end, int32
   const float *x = launch->buffers->inputs[0];
   float *y = launch->buffers->outputs[0];
   uint8_t *mask = launch->kernel->node->output_count > 1 ? launch->buffers->outputs[1] : NULL;
+  const int64_t size = dropout_tile(attrs), left_out = words_left_out(attrs);
   for (int64_t tile = begin; tile < end; ++tile) {
     uint32_t words[TILE];
-    int64_t start = tile * TILE, count = total - start < TILE ? total - start : TILE;
-    delta_words_draw(key, (uint64_t)tile * COUNTERS, words);
-    drop_tile(words, threshold, 1 - attrs->ratio, x + start, y + start, count);
-    if (mask) mask_tile(words, threshold, mask + start, count);
+    int64_t start = tile * size, count = total - start < size ? total - start : size;
+    delta_words_draw(key, (uint64_t)(attrs->first + start) / 4, words);
+    drop_tile(words + left_out, threshold, 1 - attrs->ratio, x + start, y + start, count);
+    if (mask) mask_tile(words + left_out, threshold, mask + start, count);
   }
 }
 
 delta_status_t delta_cpu_dropout_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const delta_kernel_launch_t launch = {kernel, buffers};
   int64_t count = delta_shape_count(&delta_node_input(kernel->graph, kernel->node, 0)->shape);
-  delta_team_run(kernel->threads, (count + TILE - 1) / TILE, 4 * TILE * (int64_t)sizeof(float), dropout_tiles, &launch);
+  const int64_t size = dropout_tile(kernel->node->attrs);
+  delta_team_run(kernel->threads, (count + size - 1) / size, 4 * TILE * (int64_t)sizeof(float), dropout_tiles, &launch);
   return DELTA_OK;
 }
 

@@ -140,9 +140,13 @@ static double reduce_row(delta_reduce_kind_t kind, const float *row, int64_t cou
   return start;
 }
 
+DELTA_CPU_CLONES static void add_row(const float *row, int64_t count, double *accumulators) {
+  for (int64_t i = 0; i < count; ++i) accumulators[i] += (double)row[i];
+}
+
 static void reduce_into(delta_reduce_kind_t kind, const float *row, int64_t count, double *accumulators) {
   if (kind == DELTA_REDUCE_SUM || kind == DELTA_REDUCE_MEAN) {
-    for (int64_t i = 0; i < count; ++i) accumulators[i] += (double)row[i];
+    add_row(row, count, accumulators);
   } else {
     for (int64_t i = 0; i < count; ++i) accumulators[i] = combine(kind, accumulators[i], (double)row[i]);
   }

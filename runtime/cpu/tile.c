@@ -80,8 +80,7 @@ void delta_tile_space_init(delta_tile_space_t *space, const delta_graph_t *graph
   merge_dimensions(space);
 }
 
-// Copies `count` elements of a row that advances by `stride`, converting to float32.
-static void load_run(const void *data, delta_dtype_t dtype, int64_t offset, int64_t stride, int64_t count, float *out) {
+void delta_tile_load_run(const void *data, delta_dtype_t dtype, int64_t offset, int64_t stride, int64_t count, float *out) {
   if (dtype == DELTA_DTYPE_FLOAT32) {
     const float *from = (const float *)data + offset;
     if (stride == 1) {
@@ -102,7 +101,7 @@ static void load_run(const void *data, delta_dtype_t dtype, int64_t offset, int6
 const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const void *data, int64_t start, int64_t count, float *tile) {
   if (space->dense[k]) {
     if (space->dtypes[k] == DELTA_DTYPE_FLOAT32) return (const float *)data + start;
-    load_run(data, space->dtypes[k], start, 1, count, tile);
+    delta_tile_load_run(data, space->dtypes[k], start, 1, count, tile);
     return tile;
   }
   const int64_t *strides = space->strides[k];
@@ -120,7 +119,7 @@ const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const 
   if (repeats) {
     int64_t left = (space->dims[inner - 1] - index[inner - 1]) * period;
     if (left >= count) {
-      load_run(data, space->dtypes[k], offset, strides[inner], period, tile);
+      delta_tile_load_run(data, space->dtypes[k], offset, strides[inner], period, tile);
       for (int64_t filled = period; filled < count; filled *= 2)
         memcpy(tile + filled, tile, (size_t)(2 * filled <= count ? filled : count - filled) * sizeof *tile);
       return tile;
@@ -129,7 +128,7 @@ const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const 
   for (int64_t done = 0; done < count;) {
     int64_t run = space->dims[inner] - index[inner];
     if (run > count - done) run = count - done;
-    load_run(data, space->dtypes[k], offset, strides[inner], run, tile + done);
+    delta_tile_load_run(data, space->dtypes[k], offset, strides[inner], run, tile + done);
     done += run;
     // Step to the start of the next row.
     offset -= index[inner] * strides[inner];
@@ -146,6 +145,10 @@ const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const 
 
 static void fill_tile(float *tile, float value, int64_t count) {
   for (int64_t i = 0; i < count; ++i) tile[i] = value;
+}
+
+void delta_tile_apply(delta_expr_op_t op, float *out, const float *const operands[3], int64_t count) {
+  tile_functions[op](out, operands[0], operands[1], operands[2], count);
 }
 
 void delta_tile_eval(const delta_expr_t *expr, const delta_tile_space_t *space, const void *const *inputs, int64_t start, int64_t count,

@@ -25,6 +25,9 @@ void delta_tile_space_init(delta_tile_space_t *space, const delta_graph_t *graph
 // Loads elements [start, start + count) of the space from input k as float32; count <= DELTA_TILE_ELEMENTS. Returns `tile`, or the input's own bytes.
 const float *delta_tile_load(const delta_tile_space_t *space, uint32_t k, const void *data, int64_t start, int64_t count, float *tile);
 
+// Copies `count` elements that lie `stride` apart from element `offset` on, converting to float32.
+void delta_tile_load_run(const void *data, delta_dtype_t dtype, int64_t offset, int64_t stride, int64_t count, float *out);
+
 // Room for the values of all instructions of an expression over a tile.
 typedef struct delta_tile_values {
   float storage[DELTA_EXPR_MAX_INSTRS][DELTA_TILE_ELEMENTS];
@@ -34,6 +37,9 @@ typedef struct delta_tile_values {
 // Runs an expression in float32 over elements [start, start + count): result of instruction i at values->values[i].
 void delta_tile_eval(const delta_expr_t *expr, const delta_tile_space_t *space, const void *const *inputs, int64_t start, int64_t count,
                      delta_tile_values_t *values);
+
+// One instruction of `count` elements; neither an input nor a constant. Operands that it does not have are not read.
+void delta_tile_apply(delta_expr_op_t op, float *out, const float *const operands[3], int64_t count);
 
 // What a tile of an expression counts as when work is shared.
 int64_t delta_tile_work_bytes(const delta_expr_t *expr);

@@ -11,7 +11,7 @@
 #include "runtime/device.h"
 #include "tests/support/support.h"
 
-enum { GUARD_BYTES = 256, ALIGNMENT_BYTES = 64, MOST_THREADS = 3, UNTOUCHED = 0xA5, UNWRITTEN = 0xEE };
+enum { GUARD_BYTES = 256, ALIGNMENT_BYTES = 64, MOST_THREADS = 3, MOST_RANKS = 8, UNTOUCHED = 0xA5, UNWRITTEN = 0xEE };
 
 void (*delta_kernel_case_observer)(bool begins, const char *kernel_name, int earlier);
 
@@ -51,7 +51,8 @@ typedef struct subject {
   delta_tensor_id_t input_ids[DELTA_KERNEL_CASE_OPERANDS], output_ids[DELTA_KERNEL_CASE_OPERANDS]; // the node's lists
   guarded_t inputs[DELTA_KERNEL_CASE_OPERANDS], given[DELTA_KERNEL_CASE_OPERANDS]; // what the kernels get, and a copy to compare with
   guarded_t wanted[DELTA_KERNEL_CASE_OPERANDS];                                    // by the reference
-  guarded_t first[DELTA_KERNEL_CASE_OPERANDS];                                     // of a kernel with one thread
+  guarded_t firsts[MOST_RANKS][DELTA_KERNEL_CASE_OPERANDS];                        // of each kernel with one thread
+  guarded_t *first;                                                                // of the kernel at hand
 } subject_t;
 
 static bool fails(subject_t *subject, const char *format, ...) {
@@ -221,7 +222,7 @@ static bool run_once(subject_t *subject, made_kernel_t *made, int32_t aliased, c
   }
   right = right && is_untouched(subject, outputs, &workspace, what);
   if (right && !subject->row->error && !subject->first[0].data) {
-    memcpy(subject->first, outputs, sizeof outputs);
+    memcpy(subject->first, outputs, sizeof subject->firsts[0]);
     memset(outputs, 0, sizeof outputs);
   } else if (right && !subject->row->error) {
     right = agrees(subject, outputs, subject->first, 0, what);
@@ -258,8 +259,10 @@ static bool run_rank(subject_t *subject, delta_device_t *device, uint32_t rank, 
   if (made.offer.refusal) return true;
   *runs += 1;
   if (subject->row->refused) return fails(subject, "kernel '%s' does not refuse", made.offer.name);
+  if (rank >= MOST_RANKS) return fails(subject, "there are more kernels than this test has room for");
   status = device->driver->kernel_prepare(device, subject->graph, id, rank, &made.kernel);
   if (status) return fails_with(subject, "prepare", status);
+  subject->first = subject->firsts[rank];
   if (depends_on_threads(made.offer.name)) free_all(subject->first);
   bool right = run_kernel(subject, &made);
   device->driver->kernel_destroy(made.kernel);
@@ -319,7 +322,7 @@ bool delta_kernel_case_run(const delta_kernel_case_t *kernel_case, char reason[D
   free_all(subject.inputs);
   free_all(subject.given);
   free_all(subject.wanted);
-  free_all(subject.first);
+  for (uint32_t rank = 0; rank < MOST_RANKS; ++rank) free_all(subject.firsts[rank]);
   delta_graph_free(subject.graph);
   return right;
 }

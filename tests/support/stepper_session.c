@@ -25,12 +25,16 @@ static const char *const loss_names[] = {DELTA_LOSSES(SECOND_NAME)};
 static const char *const optimizer_names[] = {DELTA_OPTIMIZERS(SECOND_NAME)};
 #undef SECOND_NAME
 
+static const char *const split_names[DELTA_PARTS_MAX + 1] = {"off", "1",  "2",  "3",  "4",  "5",  "6",  "7", "8",
+                                                             "9",   "10", "11", "12", "13", "14", "15", "16"};
+
 static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
                                          const char *layout) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
   options.profile = "estimate";
   options.layout = layout;
+  options.split = split_names[build->parts];
   const delta_optimizer_options_t *optimizer = &build->optimizer;
   options.model_path = model->path;
   options.policy = policy;

@@ -1,0 +1,95 @@
+// Choosing the parts: `--split on` plans the step whole and in parts, and takes the fastest plan that fits; `--split auto` splits only what does not
+// fit whole. A plan in parts stands beside the whole one, so that splitting never makes a plan slower than what was there without it.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/plan_create.h"
+
+// What is tried, in this order: few parts first, which cost least. A region is what has the largest tensors: the first layers of a network for images.
+static const char *const candidates[] = {"off", "2", "4", "4:25%", "8", "8:25%", "16"};
+enum { CANDIDATE_COUNT = sizeof candidates / sizeof *candidates };
+
+typedef struct plan_choice {
+  delta_plan_options_t options; // of the plan at hand
+  delta_allocator_t allocator;
+  double deadline_seconds;
+  const char *split;  // of the plan kept
+  delta_plan_t *plan; // Owned; NULL: none fits yet
+  delta_plan_summary_t summary;
+  delta_status_t refusal; // Owned; of the candidate with the least budget, while none fits
+} plan_choice_t;
+
+static bool is_kept(const plan_choice_t *choice, const delta_plan_summary_t *summary) {
+  return choice->plan && choice->summary.step_seconds <= summary->step_seconds;
+}
+
+// Keeps the better of two plans, or of two refusals.
+static void take_better(plan_choice_t *choice, const char *split, delta_plan_t *plan, const delta_plan_summary_t *summary,
+                        delta_status_t refusal) {
+  const bool first = !choice->plan && !choice->refusal;
+  const bool lower = refusal && !choice->plan && (first || summary->minimum_budget_bytes < choice->summary.minimum_budget_bytes);
+  const bool faster = plan && !is_kept(choice, summary);
+  if (!lower && !faster) {
+    delta_plan_free(plan);
+    delta_status_free(refusal);
+    return;
+  }
+  delta_plan_free(choice->plan);
+  delta_status_free(choice->refusal);
+  choice->plan = plan;
+  choice->refusal = refusal;
+  choice->summary = *summary;
+  choice->split = split;
+}
+
+static delta_status_t try_candidate(plan_choice_t *choice, const char *split) {
+  delta_plan_t *plan = NULL;
+  delta_plan_summary_t summary = {.struct_size = sizeof summary};
+  choice->options.split = split;
+  const delta_status_t status = delta_plan_create_one(&choice->options, choice->allocator, &plan, &summary);
+  if (status && delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
+  if (plan) delta_log(choice->options.log, DELTA_LOG_NOTE, "--split %s: %.4g s", split, summary.step_seconds);
+  if (!plan)
+    delta_log(choice->options.log, DELTA_LOG_NOTE, "--split %s does not fit: it needs %llu bytes", split,
+              (unsigned long long)summary.minimum_budget_bytes);
+  take_better(choice, split, plan, &summary, status);
+  return DELTA_OK;
+}
+
+// A plan that is as fast as the step without a budget cannot be improved.
+static bool is_done(const plan_choice_t *choice, bool only_if_needed) {
+  if (!choice->plan) return false;
+  if (only_if_needed || choice->summary.step_seconds <= choice->summary.unlimited_step_seconds) return true;
+  return delta_clock_seconds() > choice->deadline_seconds;
+}
+
+static delta_status_t choose(plan_choice_t *choice, bool only_if_needed) {
+  // Each has its share of the time for searching; what no search needs is on top.
+  choice->options.time_limit_seconds /= CANDIDATE_COUNT;
+  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, only_if_needed); ++c) {
+    DELTA_RETURN_IF_ERROR(try_candidate(choice, candidates[c]));
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
+                                 delta_plan_summary_t *out_summary) {
+  const bool on = options->struct_size == sizeof *options && options->split && strcmp(options->split, "on") == 0;
+  const bool automatic = options->struct_size == sizeof *options && options->split && strcmp(options->split, "auto") == 0;
+  if (!on && !automatic) return delta_plan_create_one(options, allocator, out_plan, out_summary);
+  const double start_seconds = delta_clock_seconds();
+  plan_choice_t choice = {.options = *options, .allocator = allocator, .deadline_seconds = start_seconds + options->time_limit_seconds};
+  *out_plan = NULL;
+  delta_status_t status = choose(&choice, automatic);
+  if (status) {
+    delta_plan_free(choice.plan);
+    delta_status_free(choice.refusal);
+    return status;
+  }
+  choice.summary.planning_seconds = delta_clock_seconds() - start_seconds - choice.summary.profiling_seconds;
+  *out_plan = choice.plan;
+  if (out_summary) *out_summary = choice.summary;
+  return choice.refusal;
+}

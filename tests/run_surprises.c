@@ -1,0 +1,233 @@
+// Trains models while memory and disk do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics must
+// be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
+//
+//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "runtime/session_parts.h"
+#include "tests/support/model_run.h"
+#include "tests/support/surprise_device.h"
+
+enum { MOST_MODELS = 64, STEPS = 6 };
+
+static bool is_verbose;
+
+typedef struct outcome {
+  double losses[STEPS + 1]; // steps and an evaluation
+  uint8_t *states;          // Owned.
+  size_t state_bytes;
+} outcome_t;
+
+// A model, and what its undisturbed training gives.
+typedef struct subject {
+  delta_test_model_t model;
+  delta_test_model_run_t run;
+  delta_plan_summary_t summary;
+  outcome_t wanted;
+} subject_t;
+
+// Budgets are parts of the way from the smallest (0) to what the training takes without one (1).
+typedef struct script {
+  uint32_t number;
+  uint64_t state; // of what is drawn
+  double planned;
+  double budgets[STEPS]; // asked for before the step; below 0: no change
+  bool is_inside[STEPS]; // asked for while the step is fed
+  delta_test_surprises_t surprises;
+} script_t;
+
+static double draw(script_t *script) { return (double)(delta_test_next_bits(&script->state) >> 11) * 0x1p-53; }
+
+static bool draw_if(script_t *script, double probability) { return draw(script) < probability; }
+
+static script_t make_script(uint32_t number) {
+  script_t script = {.number = number, .state = number * UINT64_C(7919) + 1, .surprises = DELTA_TEST_NO_SURPRISE};
+  script.surprises.seed = number;
+  script.planned = draw(&script) * draw(&script);
+  if (draw_if(&script, 0.7)) script.surprises.copy_delay_seconds = 2e-3 * draw(&script);
+  if (draw_if(&script, 0.3)) script.surprises.kernel_delay_seconds = 2e-4 * draw(&script);
+  for (int step = 0; step < STEPS; ++step) {
+    script.budgets[step] = draw_if(&script, 0.5) ? draw(&script) * draw(&script) : -1;
+    script.is_inside[step] = draw_if(&script, 0.3);
+  }
+  return script;
+}
+
+static void format_budget(const subject_t *subject, double part, char out_text[32]) {
+  const uint64_t least_bytes = subject->summary.minimum_budget_bytes, most_bytes = subject->summary.unlimited_peak_bytes + (64 << 10);
+  snprintf(out_text, 32, "%llu", (unsigned long long)(least_bytes + (uint64_t)(part * (double)(most_bytes - least_bytes))));
+}
+
+// Asks for a step's budget, within the step or before it.
+static delta_status_t change_budget(const subject_t *subject, delta_session_t *session, const script_t *script, int step) {
+  char budget[32];
+  if (script->budgets[step] < 0) return DELTA_OK;
+  format_budget(subject, script->budgets[step], budget);
+  return delta_session_set_budget(session, budget);
+}
+
+// What a step's feed knows.
+typedef struct feed {
+  const subject_t *subject;
+  delta_session_t *session;
+  const script_t *script;
+  int step;
+} feed_t;
+
+static delta_status_t change_inside(void *self) {
+  const feed_t *feed = self;
+  return feed->script->is_inside[feed->step] ? change_budget(feed->subject, feed->session, feed->script, feed->step) : DELTA_OK;
+}
+
+// Steps, the third with a sample less, and an evaluation.
+static delta_status_t train(const subject_t *subject, delta_session_t *session, int64_t batch, script_t *script, outcome_t *outcome) {
+  delta_run_report_t report;
+  for (int step = 0; step < STEPS; ++step) {
+    feed_t feed = {.subject = subject, .session = session, .script = script, .step = step};
+    if (!script->is_inside[step]) DELTA_RETURN_IF_ERROR(change_budget(subject, session, script, step));
+    const uint64_t wanted_bytes = session->wanted_budget_bytes;
+    const int64_t rows = step == 2 && batch > 1 && !delta_session_has_fixed_batch(session) ? batch - 1 : batch;
+    DELTA_RETURN_IF_ERROR(delta_test_run_seeded_with(session, DELTA_RUN_TRAIN, rows, (uint64_t)step, change_inside, &feed, &report));
+    outcome->losses[step] = report.loss;
+    if (report.arena_peak_bytes > wanted_bytes) {
+      return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step,
+                               (unsigned long long)report.arena_peak_bytes, (unsigned long long)wanted_bytes);
+    }
+    for (size_t e = 0; e < report.event_count; ++e) {
+      if (strstr(report.events[e], "refused")) return delta_status_make(INTERNAL, "step %d: %s", step, report.events[e]);
+      if (is_verbose) printf("%s, script %u, step %d: %s\n", subject->model.name, script->number, step, report.events[e]);
+    }
+  }
+  DELTA_RETURN_IF_ERROR(delta_test_run_seeded(session, DELTA_RUN_EVALUATE, batch, 99, &report));
+  outcome->losses[STEPS] = report.loss;
+  return delta_test_read_all_states(session, &outcome->states, &outcome->state_bytes);
+}
+
+// Plans within a budget and trains on a device that follows the script.
+static delta_status_t plan_and_train(const subject_t *subject, const char *policy, const char *budget, script_t *script,
+                                     delta_plan_summary_t *summary, outcome_t *outcome) {
+  const delta_plan_options_t options = delta_test_model_plan_options(&subject->run, policy, budget);
+  delta_plan_t *plan = NULL;
+  delta_session_t *session = NULL;
+  delta_device_t *device = NULL;
+  delta_session_options_t session_options;
+  delta_session_options_init(&session_options);
+  *outcome = (outcome_t){0};
+  *summary = (delta_plan_summary_t){.struct_size = sizeof *summary};
+  delta_status_t status = delta_plan_create(&options, delta_allocator_system(), &plan, summary);
+  session_options.plan = plan;
+  session_options.model_path = subject->model.path;
+  session_options.seed = 1;
+  session_options.estimate_costs = 1;
+  if (!status) status = delta_test_surprise_device_open(subject->run.threads, &script->surprises, &device);
+  if (!status) status = delta_session_create_on(&session_options, device, delta_allocator_system(), &session);
+  if (!status) status = train(subject, session, summary->batch, script, outcome);
+  delta_session_destroy(session);
+  delta_plan_free(plan);
+  return status;
+}
+
+static delta_status_t prepare(subject_t *subject, int threads) {
+  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .threads = threads};
+  DELTA_RETURN_IF_ERROR(delta_test_read_about(&subject->run));
+  script_t quiet = {.surprises = DELTA_TEST_NO_SURPRISE};
+  for (int step = 0; step < STEPS; ++step) quiet.budgets[step] = -1;
+  delta_plan_summary_t without;
+  DELTA_RETURN_IF_ERROR(plan_and_train(subject, "none", "unlimited", &quiet, &without, &subject->wanted));
+  const delta_plan_options_t options = delta_test_model_plan_options(&subject->run, "delta-fixed", "minimum");
+  delta_plan_t *plan = NULL;
+  subject->summary.struct_size = sizeof subject->summary;
+  delta_status_t status = delta_plan_create(&options, delta_allocator_system(), &plan, &subject->summary);
+  delta_plan_free(plan);
+  subject->summary.unlimited_peak_bytes = without.arena_bytes;
+  return status;
+}
+
+static const char *judge(const subject_t *subject, const outcome_t *found) {
+  const outcome_t *wanted = &subject->wanted;
+  if (memcmp(wanted->losses, found->losses, sizeof wanted->losses) != 0) return "losses differ";
+  if (wanted->state_bytes != found->state_bytes || memcmp(wanted->states, found->states, wanted->state_bytes) != 0) return "states differ";
+  return NULL;
+}
+
+static bool run_script(const subject_t *subject, uint32_t number) {
+  script_t script = make_script(number);
+  char budget[32];
+  outcome_t found;
+  delta_plan_summary_t summary;
+  format_budget(subject, script.planned, budget);
+  delta_status_t status = plan_and_train(subject, "delta-fixed", budget, &script, &summary, &found);
+  const char *why = status ? delta_status_message(status) : judge(subject, &found);
+  if (why) printf("FAIL %s, script %u, budget %s: %s\n", subject->model.name, number, budget, why);
+  delta_status_free(status);
+  delta_release(delta_allocator_system(), found.states);
+  fflush(stdout);
+  return !why;
+}
+
+// Whether NAME is in a list with commas; every name is in no list.
+static bool is_listed(const char *list, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
+  }
+  return !list;
+}
+
+// Those of the shared test material, for a run without a folder.
+static size_t list_shared_models(delta_test_model_t *models) {
+  const char *shared = getenv("DELTA_SHARED");
+  char folder[DELTA_TEST_MODEL_PATH_BYTES];
+  snprintf(folder, sizeof folder, "%s/models", shared ? shared : DELTA_DEFAULT_SHARED);
+  return delta_test_list_models(folder, models, 0, MOST_MODELS);
+}
+
+int main(int argc, char **argv) {
+  static delta_test_model_t models[MOST_MODELS];
+  static subject_t subjects[MOST_MODELS];
+  const char *only = NULL;
+  size_t model_count = 0, count = 0;
+  int threads = 1, scripts = 24, first = 0, passed = 0, failed = 0;
+  for (int k = 1; k < argc; ++k) {
+    const bool has_value = k + 1 < argc;
+    if (strcmp(argv[k], "--threads") == 0 && has_value) {
+      threads = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--scripts") == 0 && has_value) {
+      scripts = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--first") == 0 && has_value) {
+      first = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--verbose") == 0) {
+      is_verbose = true;
+    } else if (strcmp(argv[k], "--models") == 0 && has_value) {
+      only = argv[++k];
+    } else {
+      model_count = delta_test_list_models(argv[k], models, model_count, MOST_MODELS);
+    }
+  }
+  if (model_count == 0) model_count = list_shared_models(models);
+  for (size_t m = 0; m < model_count; ++m) {
+    if (is_listed(only, models[m].name)) subjects[count++].model = models[m];
+  }
+  if (count == 0) {
+    printf("skip surprises: no model in the folder\n0 passed, 0 failed, 1 skipped\n");
+    return 77;
+  }
+  for (size_t s = 0; s < count; ++s) {
+    delta_status_t status = prepare(&subjects[s], threads);
+    if (status) printf("FAIL %s, undisturbed: %s\n", subjects[s].model.name, delta_status_message(status));
+    failed += status != NULL;
+    delta_status_free(status);
+  }
+  for (int number = first; number < first + scripts && failed == 0; ++number) {
+    const bool is_right = run_script(&subjects[(size_t)number % count], (uint32_t)number);
+    passed += is_right;
+    failed += !is_right;
+  }
+  for (size_t s = 0; s < count; ++s) delta_release(delta_allocator_system(), subjects[s].wanted.states);
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed > 0;
+}

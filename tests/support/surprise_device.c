@@ -1,0 +1,120 @@
+// The CPU driver's table with some functions replaced. The replaced ones know the script by a static pointer: one device at a time.
+#include "tests/support/surprise_device.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/cpu/kernel.h"
+#include "tests/support/model_run.h"
+
+typedef struct surprise_tier {
+  delta_tier_t base;
+  delta_tier_t *inner; // Owned.
+  uint64_t drawn[2];   // state of the delays of writes and reads
+} surprise_tier_t;
+
+static delta_test_surprises_t *script;
+static delta_device_driver_t driver;
+static const delta_device_driver_t *cpu_driver;
+static atomic_bool is_released;
+static uint64_t kernel_draws;
+
+void delta_test_surprises_release(void) { atomic_store(&is_released, true); }
+
+static void sleep_for(double seconds) {
+  struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+  nanosleep(&time, NULL);
+}
+
+static void be_late(uint64_t *drawn, double most_seconds) {
+  if (most_seconds > 0) sleep_for((double)(delta_test_next_bits(drawn) >> 11) * 0x1p-53 * most_seconds);
+}
+
+static void surprise_destroy(delta_tier_t *base) {
+  surprise_tier_t *tier = (surprise_tier_t *)base;
+  delta_tier_destroy(tier->inner);
+  free(tier);
+}
+
+static delta_status_t surprise_resize(delta_tier_t *base, uint64_t size_bytes) {
+  delta_tier_t *inner = ((surprise_tier_t *)base)->inner;
+  return size_bytes > inner->size_bytes ? delta_tier_reserve(inner, size_bytes) : delta_tier_trim(inner, size_bytes);
+}
+
+static delta_status_t surprise_write(delta_tier_t *base, uint64_t offset_bytes, const void *data, size_t size_bytes) {
+  surprise_tier_t *tier = (surprise_tier_t *)base;
+  const uint32_t number = script->writes++;
+  be_late(&tier->drawn[0], script->copy_delay_seconds);
+  while (number == script->write_that_hangs && !atomic_load(&is_released)) sleep_for(0.01);
+  if (number >= script->write_that_fails && number - script->write_that_fails < script->writes_that_fail) {
+    return delta_status_make(IO, "write number %u is one that fails", number);
+  }
+  return delta_tier_write(tier->inner, offset_bytes, data, size_bytes);
+}
+
+static delta_status_t surprise_read(delta_tier_t *base, uint64_t offset_bytes, void *data, size_t size_bytes) {
+  surprise_tier_t *tier = (surprise_tier_t *)base;
+  const uint32_t number = script->reads++;
+  be_late(&tier->drawn[1], script->copy_delay_seconds);
+  if (number == script->read_that_fails) return delta_status_make(IO, "read number %u is one that fails", number);
+  return delta_tier_read(tier->inner, offset_bytes, data, size_bytes);
+}
+
+static const delta_tier_driver_t tier_driver = {
+    .destroy = surprise_destroy, .resize = surprise_resize, .write = surprise_write, .read = surprise_read};
+
+static delta_status_t surprise_tier_create(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
+                                           delta_tier_t **out_tier) {
+  surprise_tier_t *tier = calloc(1, sizeof *tier);
+  if (!tier) return delta_status_make(OUT_OF_MEMORY, "a tier for a test");
+  delta_status_t status = cpu_driver->tier_create(device, options, allocator, &tier->inner);
+  if (status) {
+    free(tier);
+    return status;
+  }
+  tier->base = (delta_tier_t){.driver = &tier_driver, .allocator = allocator, .is_beside_compute = tier->inner->is_beside_compute};
+  tier->drawn[0] = script->seed;
+  tier->drawn[1] = script->seed ^ UINT64_C(0x5851F42D4C957F2D);
+  *out_tier = &tier->base;
+  return DELTA_OK;
+}
+
+// Kernels of libraries are not instrumented: a sanitizer of threads sees here what they read and write.
+static void touch(const delta_kernel_t *kernel, const delta_tensor_id_t *ids, void *const *addresses, uint32_t count, bool writes) {
+  enum { STRIDE_BYTES = 64 };
+  for (uint32_t k = 0; k < count; ++k) {
+    if (delta_tensor_is_none(ids[k])) continue;
+    volatile uint8_t *bytes = addresses[k];
+    const size_t size_bytes = delta_tensor_bytes(delta_graph_tensor(kernel->graph, ids[k]));
+    for (size_t at = 0; at < size_bytes; at += STRIDE_BYTES) {
+      const uint8_t value = bytes[at];
+      if (writes) bytes[at] = value;
+    }
+  }
+}
+
+static delta_status_t surprise_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel,
+                                      const delta_kernel_buffers_t *buffers) {
+  be_late(&kernel_draws, script->kernel_delay_seconds);
+  touch(kernel, kernel->node->inputs, (void *const *)buffers->inputs, kernel->node->input_count, false);
+  delta_status_t status = cpu_driver->launch(device, lane, kernel, buffers);
+  touch(kernel, kernel->node->outputs, buffers->outputs, kernel->node->output_count, true);
+  return status;
+}
+
+delta_status_t delta_test_surprise_device_open(int32_t threads, delta_test_surprises_t *surprises, delta_device_t **out_device) {
+  const delta_device_options_t options = {.threads = threads};
+  DELTA_RETURN_IF_ERROR(delta_device_open("cpu", &options, delta_allocator_system(), out_device));
+  script = surprises;
+  kernel_draws = surprises->seed + 1;
+  atomic_store(&is_released, false);
+  cpu_driver = (*out_device)->driver;
+  driver = *cpu_driver;
+  driver.tier_create = surprise_tier_create;
+  driver.launch = surprise_launch;
+  (*out_device)->driver = &driver;
+  return DELTA_OK;
+}
