@@ -107,12 +107,12 @@ static const delta_option_t option_rows[] = {
      .argument = "NAME",
      .offset = AT(policy),
      .help =
-         "How tensors are released when the budget is below what the step takes without one. delta-fixed (the default): as DELTA chooses, "
-         "with its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget "
-         "is soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
-         "framework holds, to compare with. delta: the fastest plan that a search over swaps and rebuilds finds; swap, recompute: the same "
-         "search with one "
-         "of the two. chen, checkmate, dtr, superneurons, vdnn, capuchin, tsplit, pofo: the rules of others, from their papers."},
+         "How tensors are released when the budget is below what the step takes without one. delta (the default): the fastest plan that a "
+         "search over swaps and rebuilds finds; swap, recompute: the same search with one of the two. delta-fixed: as DELTA chooses, with "
+         "its copies on lanes of their own, and further until it fits. delta-released: DELTA as its authors released it; its budget is "
+         "soft, and a plan that passes it is none. none: nothing is released, only our order and in-place reuse. eager: what an eager "
+         "framework holds, to compare with. chen, checkmate, dtr, superneurons, vdnn, capuchin, tsplit, pofo: the rules of others, from "
+         "their papers."},
     {.section = "MEMORY",
      .name = "--split",
      .kind = DELTA_OPTION_TEXT,

@@ -189,7 +189,7 @@ static delta_status_t search(problem_plan_t *plan) {
                                           plan->allocator, &plan->bound_seconds));
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
-  return delta_layout_within(plan->schedule, plan->problem->budget_bytes, plan->allocator);
+  return delta_layout_within(plan->schedule, plan->problem->budget_bytes, false, plan->allocator);
 }
 
 // ---- Output

@@ -50,14 +50,21 @@ static void put_move(delta_decisions_t *decisions, const delta_decision_t *decis
   decisions->items[at] = *decision;
 }
 
-// The finished schedule after the first `move_count` moves.
-static delta_status_t make_schedule(const delta_descent_t *descent, size_t move_count, delta_schedule_t **out_schedule) {
+static delta_status_t finish_within(const delta_descent_t *descent, uint64_t capacity_bytes, delta_schedule_t *schedule) {
+  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, false, descent->allocator));
+  DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, descent->allocator));
+  return delta_simulate(descent->problem, schedule, descent->allocator);
+}
+
+// The finished schedule after the first `move_count` moves; its addresses are the first that lie within the capacity.
+static delta_status_t make_schedule(const delta_descent_t *descent, size_t move_count, uint64_t capacity_bytes,
+                                    delta_schedule_t **out_schedule) {
   delta_decisions_t decisions = {.tail = DELTA_ACTION_REBUILD_DROP};
   delta_schedule_t *schedule = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(descent->allocator, move_count, &decisions.items));
   for (size_t i = 0; i < move_count; ++i) put_move(&decisions, &descent->moves.items[i].decision);
   delta_status_t status = delta_expand(descent->problem, descent->order, &decisions, descent->allocator, &schedule);
-  if (!status) status = delta_finish_schedule(descent->problem, DELTA_WAIT_FOR_BYTES, descent->allocator, schedule);
+  if (!status) status = finish_within(descent, capacity_bytes, schedule);
   delta_release(descent->allocator, decisions.items);
   if (status) {
     delta_schedule_free(schedule);
@@ -75,7 +82,7 @@ static delta_status_t find_least(delta_descent_t *descent) {
   size_t count = descent->moves.count;
   for (int tried = 0; tried < MOST_LEAST_LAYOUTS; ++tried) {
     delta_schedule_t *schedule = NULL;
-    DELTA_RETURN_IF_ERROR(make_schedule(descent, count, &schedule));
+    DELTA_RETURN_IF_ERROR(make_schedule(descent, count, UINT64_MAX, &schedule));
     if (!descent->least || schedule->arena_bytes < descent->least->arena_bytes) {
       delta_schedule_free(descent->least);
       descent->least = schedule;
@@ -109,7 +116,7 @@ delta_status_t delta_descent_stop(const delta_descent_t *descent, uint64_t capac
   while (count < descent->moves.count && descent->moves.items[count - 1].peak_bytes > capacity_bytes) ++count;
   for (int tried = 0; tried < MOST_STOP_LAYOUTS && count <= descent->moves.count; ++tried, ++count) {
     delta_schedule_t *schedule = NULL;
-    DELTA_RETURN_IF_ERROR(make_schedule(descent, count, &schedule));
+    DELTA_RETURN_IF_ERROR(make_schedule(descent, count, capacity_bytes, &schedule));
     if (schedule->arena_bytes <= capacity_bytes) {
       *out_schedule = schedule;
       return DELTA_OK;

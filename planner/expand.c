@@ -5,6 +5,7 @@
 #include "planner/expansion.h"
 #include "planner/live.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const action_names[] = {
@@ -13,8 +14,14 @@ static const char *const action_names[] = {
 #undef DELTA_ACTION_NAME
 };
 
+int delta_decision_compare(const delta_decision_t *a, const delta_decision_t *b) {
+  if (a->tensor != b->tensor) return a->tensor < b->tensor ? -1 : 1;
+  if (a->use != b->use) return a->use < b->use ? -1 : 1;
+  return a->place < b->place ? -1 : a->place > b->place;
+}
+
 static delta_status_t check_decisions(const delta_problem_t *problem, const delta_decisions_t *decisions) {
-  if (decisions->tail == DELTA_ACTION_SWAP) return delta_status_make(INVALID_ARGUMENT, "swapping is no action for all tails");
+  if (delta_action_swaps(decisions->tail)) return delta_status_make(INVALID_ARGUMENT, "swapping is no action for all tails");
   for (size_t i = 0; i < decisions->count; ++i) {
     const delta_decision_t *decision = &decisions->items[i];
     const delta_decision_t *before = i > 0 ? &decisions->items[i - 1] : NULL;
@@ -22,8 +29,8 @@ static delta_status_t check_decisions(const delta_problem_t *problem, const delt
       return delta_status_make(INVALID_ARGUMENT, "decision %zu names tensor %u of %u and action %d", i, decision->tensor,
                                problem->tensor_count, (int)decision->action);
     }
-    if (before && (before->tensor > decision->tensor || (before->tensor == decision->tensor && before->use >= decision->use))) {
-      return delta_status_make(INVALID_ARGUMENT, "decisions %zu and %zu are not sorted by tensor and use", i - 1, i);
+    if (before && delta_decision_compare(before, decision) >= 0) {
+      return delta_status_make(INVALID_ARGUMENT, "decisions %zu and %zu are not sorted by tensor, use and place", i - 1, i);
     }
     if (decision->action != DELTA_ACTION_KEEP && delta_problem_tensor_is_state(&problem->tensors[decision->tensor])) {
       return delta_status_make(INVALID_ARGUMENT, "decision %zu: '%s' for state '%s', which lies in the state area", i,
@@ -63,6 +70,25 @@ static void index_tensors(delta_expansion_t *expansion) {
   }
 }
 
+static int compare_splits(const void *left, const void *right) {
+  const delta_split_t *a = left, *b = right;
+  if (a->place != b->place) return a->place < b->place ? -1 : 1;
+  return a->decision < b->decision ? -1 : a->decision > b->decision;
+}
+
+// Decisions that begin amid a gap, by place.
+static delta_status_t list_splits(delta_expansion_t *expansion) {
+  const delta_decisions_t *decisions = expansion->decisions;
+  expansion->splits.count = 0;
+  expansion->next_split = 0;
+  for (uint32_t i = 0; i < decisions->count; ++i) {
+    if (decisions->items[i].place == 0) continue;
+    DELTA_RETURN_IF_ERROR(delta_array_push(expansion->allocator, &expansion->splits, &((delta_split_t){decisions->items[i].place, i})));
+  }
+  if (expansion->splits.count > 0) qsort(expansion->splits.items, expansion->splits.count, sizeof *expansion->splits.items, compare_splits);
+  return DELTA_OK;
+}
+
 // Puts everything back to before the first step.
 static delta_status_t start(delta_expansion_t *expansion, const delta_decisions_t *decisions) {
   const uint32_t tensor_count = expansion->problem->tensor_count;
@@ -78,7 +104,7 @@ static delta_status_t start(delta_expansion_t *expansion, const delta_decisions_
     while (next < decisions->count && decisions->items[next].tensor < t) ++next;
     expansion->residences[t].decision = (uint32_t)next;
   }
-  return DELTA_OK;
+  return list_splits(expansion);
 }
 
 // Whether the tensor will be copied below before it is ever dropped otherwise: then it is copied as soon as it exists, while it is still in use.
@@ -95,7 +121,7 @@ static delta_status_t enter_gap(delta_expansion_t *expansion, uint32_t tensor) {
   delta_residence_t *residence = &expansion->residences[tensor];
   const delta_action_t action = delta_expansion_action(expansion, tensor);
   if (action == DELTA_ACTION_KEEP) return DELTA_OK;
-  if (action == DELTA_ACTION_SWAP) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, tensor));
+  if (delta_action_swaps(action)) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, tensor));
   residence->buffer = DELTA_PROBLEM_NONE;
   return DELTA_OK;
 }
@@ -123,14 +149,33 @@ static void count_use(delta_expansion_t *expansion, uint32_t tensor) {
   const delta_decisions_t *decisions = expansion->decisions;
   delta_residence_t *residence = &expansion->residences[tensor];
   ++residence->uses;
+  residence->is_split = false;
   while (residence->decision < decisions->count && decisions->items[residence->decision].tensor == tensor &&
          decisions->items[residence->decision].use < residence->uses) {
     ++residence->decision;
   }
 }
 
-static delta_status_t expand_step(delta_expansion_t *expansion, uint32_t problem_step) {
+// Gaps whose action changes after this place: a visitor's is looked at next, others enter the second part here.
+static delta_status_t pass_splits(delta_expansion_t *expansion, uint32_t place) {
+  for (; expansion->next_split < expansion->splits.count; ++expansion->next_split) {
+    const delta_split_t *split = &expansion->splits.items[expansion->next_split];
+    const delta_decision_t *decision = &expansion->decisions->items[split->decision];
+    delta_residence_t *residence = &expansion->residences[decision->tensor];
+    if (split->place > place) return DELTA_OK;
+    if (decision->use != residence->uses) continue;
+    residence->decision = split->decision;
+    residence->is_split = true;
+    if (residence->buffer == DELTA_PROBLEM_NONE || residence->is_visitor || delta_action_stays(decision->action)) continue;
+    if (delta_action_swaps(decision->action)) DELTA_RETURN_IF_ERROR(delta_expansion_swap_out(expansion, decision->tensor));
+    residence->buffer = DELTA_PROBLEM_NONE;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t expand_place(delta_expansion_t *expansion, uint32_t place) {
   const delta_problem_t *problem = expansion->problem;
+  const uint32_t problem_step = expansion->order->steps[place];
   const delta_problem_step_t *step = &problem->steps[problem_step];
   for (uint32_t k = 0; k < step->input_count; ++k) DELTA_RETURN_IF_ERROR(delta_expansion_ensure(expansion, step->inputs[k]));
   DELTA_RETURN_IF_ERROR(delta_expansion_run(expansion, problem_step));
@@ -145,6 +190,7 @@ static delta_status_t expand_step(delta_expansion_t *expansion, uint32_t problem
       DELTA_RETURN_IF_ERROR(enter_gap(expansion, step->inputs[k]));
     }
   }
+  DELTA_RETURN_IF_ERROR(pass_splits(expansion, place));
   delta_expansion_dismiss_visitors(expansion);
   return DELTA_OK;
 }
@@ -196,7 +242,7 @@ static delta_status_t expand_runs(delta_expansion_t *expansion, const delta_deci
 }
 
 static delta_status_t expand_order(delta_expansion_t *expansion) {
-  for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_step(expansion, expansion->order->steps[p]));
+  for (uint32_t p = 0; p < expansion->order->step_count; ++p) DELTA_RETURN_IF_ERROR(expand_place(expansion, p));
   return DELTA_OK;
 }
 
@@ -247,6 +293,7 @@ void delta_expansion_deinit(delta_expansion_t *expansion) {
   delta_array_deinit(expansion->allocator, &expansion->visitors);
   delta_array_deinit(expansion->allocator, &expansion->pending);
   delta_array_deinit(expansion->allocator, &expansion->is_taken);
+  delta_array_deinit(expansion->allocator, &expansion->splits);
   delta_schedule_free(expansion->schedule);
   delta_region_deinit(&expansion->tables);
   *expansion = (delta_expansion_t){0};

@@ -13,7 +13,8 @@ delta_action_t delta_expansion_action(const delta_expansion_t *expansion, uint32
   const delta_residence_t *residence = &expansion->residences[tensor];
   if (residence->decision < decisions->count) {
     const delta_decision_t *decision = &decisions->items[residence->decision];
-    if (decision->tensor == tensor && decision->use == residence->uses) return decision->action;
+    const bool has_begun = decision->place == 0 || residence->is_split;
+    if (decision->tensor == tensor && decision->use == residence->uses && has_begun) return decision->action;
   }
   return residence->has_tail && residence->uses == residence->all_uses ? decisions->tail : DELTA_ACTION_KEEP;
 }

@@ -14,11 +14,17 @@ typedef struct delta_residence {
   uint32_t all_uses; // base steps that read it
   bool has_tail;     // nobody but closures needs it after its last use, and it can be rebuilt
   uint32_t decision; // the first of its decisions for this gap or a later one
+  bool is_split;     // that decision is for the current part of a gap that is split
   bool is_on_host;   // a copy is below; it stays valid, since tensors do not change
   size_t host_offset_bytes;
   bool is_wanted;  // brought back for its own sake, not made along with another
   bool is_visitor; // brought back since the last base step
 } delta_residence_t;
+
+// A decision that begins after a place amid a gap.
+typedef struct delta_split {
+  uint32_t place, decision;
+} delta_split_t;
 
 typedef struct delta_expansion {
   const delta_problem_t *problem;
@@ -29,12 +35,14 @@ typedef struct delta_expansion {
   delta_region_t tables; // Owns the lists by tensor.
   DELTA_ARRAY(delta_schedule_step_t) steps;
   DELTA_ARRAY(delta_buffer_t) buffers;
-  DELTA_ARRAY(uint32_t) visitors; // tensors brought back since the last base step
-  DELTA_ARRAY(uint32_t) pending;  // tensors that wait for others: the stack of closures
-  DELTA_ARRAY(bool) is_taken;     // by buffer: another took its bytes over
-  delta_residence_t *at_start;    // by tensor: before the first step
-  delta_residence_t *residences;  // by tensor
-  bool *is_overwritten;           // by state tensor: its new value has been written
+  DELTA_ARRAY(uint32_t) visitors;    // tensors brought back since the last base step
+  DELTA_ARRAY(uint32_t) pending;     // tensors that wait for others: the stack of closures
+  DELTA_ARRAY(bool) is_taken;        // by buffer: another took its bytes over
+  DELTA_ARRAY(delta_split_t) splits; // by place
+  size_t next_split;
+  delta_residence_t *at_start;   // by tensor: before the first step
+  delta_residence_t *residences; // by tensor
+  bool *is_overwritten;          // by state tensor: its new value has been written
 } delta_expansion_t;
 
 // ---- expand.c: an expansion can be repeated with other decisions; then it allocates nothing but what grows.

@@ -4,8 +4,15 @@
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
-// Short searches find out how much of the capacity addresses leave; a long one uses it.
-enum { MOST_SEARCHES = 10, SHORT_EVALUATIONS = 600, LONG_SEARCHES = 2 };
+// Searches go on from each other, each longer than the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
+enum {
+  LEAST_SEARCHES = 10,
+  FIRST_EVALUATIONS = 600,
+  DEFAULT_EVALUATIONS = 20000,
+  FINEST_PARTS = 400,
+  MOST_REOPENINGS = 4,
+  HASTY_EVALUATIONS = 2000
+};
 
 typedef struct finder {
   const delta_problem_t *problem;
@@ -14,9 +21,13 @@ typedef struct finder {
   delta_allocator_t allocator;
   delta_decision_list_t items; // of the last search
   delta_decisions_t decisions;
-  uint64_t tried_bytes;     // the capacity that searches are given
+  uint64_t tried_bytes;   // the capacity that searches are given
+  uint64_t missing_bytes; // the last of them whose plan had no addresses within the capacity; at first the capacity
+  int reopenings;
+  uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
   bool has_failed, has_fit; // the last search, in time and in addresses
+  bool has_finished;        // before its evaluations were used up
 } finder_t;
 
 delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
@@ -39,21 +50,38 @@ cleanup:
   return status;
 }
 
+// The capacity of the next search, after addresses that took arena_bytes.
+static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
+  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+  if (finder->has_fit) {
+    const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS;
+    // What a plan missed by, a later one need not: now and then all of the capacity is open again.
+    if (finder->missing_bytes <= finder->tried_bytes + finest_bytes && finder->reopenings < MOST_REOPENINGS) {
+      finder->missing_bytes = capacity_bytes;
+      ++finder->reopenings;
+    }
+    if (finder->missing_bytes > finder->tried_bytes + finest_bytes) {
+      finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
+    }
+  } else {
+    const uint64_t beyond_bytes = arena_bytes - capacity_bytes;
+    finder->missing_bytes = finder->tried_bytes;
+    finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
+  }
+}
+
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
-static delta_status_t try_addresses(finder_t *finder) {
+static delta_status_t try_addresses(finder_t *finder, bool is_hasty) {
   const uint64_t capacity_bytes = finder->options->capacity_bytes;
   delta_schedule_t *schedule = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(
       status, delta_timed_schedule(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, finder->allocator, &schedule),
       cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_layout_within(schedule, capacity_bytes, finder->allocator), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator), cleanup);
   finder->has_fit = schedule->arena_bytes <= capacity_bytes;
-  if (!finder->has_fit) {
-    const uint64_t beyond_bytes = schedule->arena_bytes - capacity_bytes;
-    finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
-    goto cleanup;
-  }
+  set_tried_bytes(finder, schedule->arena_bytes);
+  if (!finder->has_fit) goto cleanup;
   DELTA_GOTO_IF_ERROR(status, delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_simulate(finder->problem, schedule, finder->allocator), cleanup);
   if (!finder->best || schedule->step_seconds < finder->best->step_seconds) {
@@ -66,39 +94,52 @@ cleanup:
   return status;
 }
 
-// One search from where the last one ended. `evaluations`: 0: as many as the options say.
+// One search from where the last one ended.
 static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   delta_search_options_t options = *finder->options;
   const delta_decisions_t start = finder->decisions;
   delta_decision_list_t items;
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
-  if (evaluations > 0 && (options.effort.evaluation_limit == 0 || options.effort.evaluation_limit > evaluations)) {
-    options.effort.evaluation_limit = evaluations;
-  }
+  options.effort.evaluation_limit = evaluations;
   if (finder->items.count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);
   finder->items = items;
+  finder->spent_evaluations += result.evaluation_count;
   finder->has_failed = !result.fits;
   finder->has_fit = false;
-  return result.fits ? try_addresses(finder) : DELTA_OK;
+  finder->has_finished = result.evaluation_count < evaluations;
+  return result.fits ? try_addresses(finder, evaluations < HASTY_EVALUATIONS) : DELTA_OK;
 }
 
 static delta_status_t find(finder_t *finder) {
-  for (int i = 0; i < MOST_SEARCHES && !finder->has_fit && !finder->has_failed; ++i) {
-    DELTA_RETURN_IF_ERROR(search_once(finder, SHORT_EVALUATIONS));
-  }
-  for (int i = 0; i < LONG_SEARCHES && !finder->has_failed && (i == 0 || !finder->has_fit); ++i) {
-    DELTA_RETURN_IF_ERROR(search_once(finder, 0));
+  const delta_planner_effort_t *effort = &finder->options->effort;
+  const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
+  const uint64_t limit = effort->evaluation_limit > 0 ? effort->evaluation_limit : is_limited ? DEFAULT_EVALUATIONS : UINT64_MAX;
+  uint64_t evaluations = FIRST_EVALUATIONS;
+  for (int i = 0; !finder->has_failed; ++i) {
+    const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
+    const bool is_over = finder->spent_evaluations >= limit || (i > 0 && is_past);
+    if (is_over && (finder->best || i >= LEAST_SEARCHES)) return DELTA_OK;
+    const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
+    const uint64_t tried_bytes = finder->tried_bytes;
+    DELTA_RETURN_IF_ERROR(search_once(finder, evaluations < left ? evaluations : left));
+    // Without anything left to give back, a search that ended by itself was the last.
+    if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
+    evaluations += evaluations / 2;
   }
   return DELTA_OK;
 }
 
 delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                                    delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  finder_t finder = {
-      .problem = problem, .order = order, .options = options, .allocator = allocator, .tried_bytes = options->capacity_bytes};
+  finder_t finder = {.problem = problem,
+                     .order = order,
+                     .options = options,
+                     .allocator = allocator,
+                     .tried_bytes = options->capacity_bytes,
+                     .missing_bytes = options->capacity_bytes};
   delta_status_t status = find(&finder);
   delta_array_deinit(allocator, &finder.items);
   if (status) {

@@ -1,17 +1,14 @@
 // Greedy: looks at the fullest step, changes the gap that is cheapest for what it frees, and looks again.
+//
+// Far above the capacity it takes several at once, so that the number of looks grows with the logarithm of what is to be freed.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum { ACTION_COUNT = DELTA_ACTION_REBUILD_DROP + 1, MOST_OFFERS = 8 };
-
-typedef struct greedy_offer {
-  uint32_t gap;
-  uint8_t action;
-  double score;
-} greedy_offer_t;
+enum { ACTION_COUNT = DELTA_ACTION_COUNT, MOST_TRIES = 8, PATIENCE = 40, BATCH_PARTS = 16 };
 
 typedef struct greedy_look {
   delta_search_state_t *state;
@@ -19,33 +16,27 @@ typedef struct greedy_look {
   uint32_t place; // it belongs to
   bool is_base;   // it runs for the first time; else it is part of a closure, or a copy
   double lane_price, noise;
-  greedy_offer_t offers[MOST_OFFERS]; // the best, in order
-  uint32_t offer_count;
 } greedy_look_t;
 
-// The fullest step; which place each step belongs to; how many steps before each are too full.
-static delta_status_t look_at_schedule(delta_search_state_t *state, greedy_look_t *look) {
-  const delta_schedule_t *schedule = state->evaluator.expansion.schedule;
-  const int64_t *live_bytes = state->evaluator.live_bytes.items;
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->places, schedule->step_count));
-  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->full_before, (size_t)schedule->step_count + 1));
-  uint32_t place = 0, full = 0;
-  for (uint32_t s = 0; s < schedule->step_count; ++s) {
-    const delta_schedule_step_t *step = &schedule->steps[s];
-    const bool is_base =
-        step->kind == DELTA_STEP_RUN && place < state->order->step_count && step->problem_step == state->order->steps[place];
-    state->places.items[s] = place;
+// The fullest step; how many steps before each are too full; where each base step stands.
+static delta_status_t look_at_steps(delta_search_state_t *state, greedy_look_t *look) {
+  const delta_quick_step_t *steps = state->quick.steps.items;
+  const uint32_t step_count = (uint32_t)state->quick.steps.count;
+  const int64_t *live_bytes = state->quick.live_bytes.items;
+  state->full_before.count = 0;
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->full_before, (size_t)step_count + 1));
+  uint32_t full = 0;
+  look->step = 0;
+  for (uint32_t s = 0; s < step_count; ++s) {
     state->full_before.items[s] = full;
     full += live_bytes[s] > (int64_t)state->options->capacity_bytes;
-    if (s == 0 || live_bytes[s] > live_bytes[look->step]) {
-      look->step = s;
-      look->place = place;
-      look->is_base = is_base;
-    }
-    if (is_base) state->positions[place++] = s;
+    if (live_bytes[s] > live_bytes[look->step]) look->step = s;
+    if (steps[s].is_base) state->positions[steps[s].place] = s;
   }
-  state->full_before.items[schedule->step_count] = full;
-  state->positions[state->order->step_count] = schedule->step_count;
+  look->place = steps[look->step].place;
+  look->is_base = steps[look->step].is_base;
+  state->full_before.items[step_count] = full;
+  state->positions[state->order->step_count] = step_count;
   return DELTA_OK;
 }
 
@@ -55,16 +46,7 @@ static uint32_t count_full_steps(const delta_search_state_t *state, uint32_t gap
   return count > 0 ? count : 1;
 }
 
-static void add_offer(greedy_look_t *look, const greedy_offer_t *offer) {
-  uint32_t at = look->offer_count;
-  for (; at > 0 && look->offers[at - 1].score > offer->score; --at) {
-    if (at < MOST_OFFERS) look->offers[at] = look->offers[at - 1];
-  }
-  if (at < MOST_OFFERS) look->offers[at] = *offer;
-  if (look->offer_count < MOST_OFFERS) ++look->offer_count;
-}
-
-static void offer_gap(greedy_look_t *look, uint32_t gap) {
+static delta_status_t offer_gap(greedy_look_t *look, uint32_t gap) {
   delta_search_state_t *state = look->state;
   const double bytes = (double)state->problem->tensors[state->map.tensors[gap]].size_bytes;
   const uint8_t now = state->now.actions[gap];
@@ -73,61 +55,109 @@ static void offer_gap(greedy_look_t *look, uint32_t gap) {
     double price = delta_search_price(state, state->now.actions, gap, (delta_action_t)action, look->lane_price);
     if (look->noise > 0) price *= 1 + look->noise * ((double)delta_random_below(&state->random, 1000) / 1000 - 0.5);
     const double score = (price + 1e-9 * state->place_seconds[state->order->step_count]) / (bytes * count_full_steps(state, gap));
-    if (score < INFINITY) add_offer(look, &(greedy_offer_t){gap, action, score});
+    if (!(score < INFINITY)) continue;
+    const delta_search_offer_t offer = {.gap = gap, .action = action, .score = score};
+    DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, &state->offers, &offer));
   }
+  return DELTA_OK;
+}
+
+static int compare_offers(const void *left, const void *right) {
+  const delta_search_offer_t *a = left, *b = right;
+  if (a->score != b->score) return a->score < b->score ? -1 : 1;
+  if (a->gap != b->gap) return a->gap < b->gap ? -1 : 1;
+  return (int)a->action - (int)b->action;
 }
 
 // What lives at the fullest step and is not used by it. In a closure, also what is made for it, and what it is made for.
-static void offer_gaps(greedy_look_t *look) {
-  const delta_search_state_t *state = look->state;
-  const delta_schedule_t *schedule = state->evaluator.expansion.schedule;
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
+static delta_status_t offer_gaps(greedy_look_t *look) {
+  delta_search_state_t *state = look->state;
+  state->offers.count = 0;
+  for (size_t b = 0; b < state->quick.buffers.count; ++b) {
+    const delta_quick_buffer_t *buffer = &state->quick.buffers.items[b];
     if (buffer->first_step > look->step || buffer->last_step < look->step || buffer->tensor == NONE) continue;
     const uint32_t gap = delta_gap_map_find(&state->map, buffer->tensor, look->place);
     const bool is_used =
-        look->is_base && (state->map.ends[gap] == look->place || (buffer->first_step == look->step && schedule->step_count > 1));
-    if (!is_used) offer_gap(look, gap);
+        look->is_base && (state->map.ends[gap] == look->place || (buffer->first_step == look->step && state->quick.steps.count > 1));
+    if (!is_used) DELTA_RETURN_IF_ERROR(offer_gap(look, gap));
   }
-  if (look->is_base || look->place >= state->order->step_count) return;
+  if (look->is_base || look->place >= state->order->step_count) return DELTA_OK;
   const delta_problem_step_t *step = &state->problem->steps[state->order->steps[look->place]];
   for (uint32_t k = 0; k < step->input_count; ++k) {
     const uint32_t gap = delta_gap_map_find(&state->map, step->inputs[k], look->place);
-    if (state->now.actions[gap] != DELTA_ACTION_KEEP) offer_gap(look, gap);
+    if (state->now.actions[gap] != DELTA_ACTION_KEEP) DELTA_RETURN_IF_ERROR(offer_gap(look, gap));
   }
+  return DELTA_OK;
+}
+
+static bool is_less_full(const delta_evaluation_t *now, const delta_evaluation_t *before) {
+  return now->is_possible && (now->excess_bytes < before->excess_bytes || now->peak_bytes < before->peak_bytes);
+}
+
+// Takes the best offers of different gaps together, for a part of what is too much at the fullest step.
+static delta_status_t take_many(delta_search_state_t *state, bool *out_taken) {
+  delta_search_plan_t *now = &state->now;
+  const delta_evaluation_t before = now->evaluation;
+  const uint64_t wanted_bytes = (before.peak_bytes - state->options->capacity_bytes) / BATCH_PARTS;
+  uint64_t bytes = 0;
+  uint32_t count = 0;
+  for (size_t i = 0; i < state->offers.count && bytes < wanted_bytes; ++i) {
+    delta_search_offer_t *offer = &state->offers.items[i];
+    const bool is_new = offer->action != DELTA_ACTION_KEEP && now->actions[offer->gap] == state->map.defaults[offer->gap];
+    offer->action_before = now->actions[offer->gap];
+    offer->is_taken = is_new;
+    if (!is_new) continue;
+    now->actions[offer->gap] = offer->action;
+    bytes += state->problem->tensors[state->map.tensors[offer->gap]].size_bytes;
+    ++count;
+  }
+  if (count > 1) DELTA_RETURN_IF_ERROR(delta_search_measure(state, now));
+  *out_taken = count > 1 && is_less_full(&now->evaluation, &before);
+  if (*out_taken) return DELTA_OK;
+  now->evaluation = before;
+  for (size_t i = 0; i < state->offers.count; ++i) {
+    if (state->offers.items[i].is_taken) now->actions[state->offers.items[i].gap] = state->offers.items[i].action_before;
+  }
+  return DELTA_OK;
 }
 
 // Tries offers in order until one makes the schedule less full.
-static delta_status_t take_offer(greedy_look_t *look, bool *out_taken) {
-  delta_search_state_t *state = look->state;
+static delta_status_t take_one(delta_search_state_t *state, bool *out_taken) {
   delta_search_plan_t *now = &state->now;
   const delta_evaluation_t before = now->evaluation;
   *out_taken = false;
-  for (uint32_t i = 0; i < look->offer_count; ++i) {
-    const greedy_offer_t *offer = &look->offers[i];
+  for (uint32_t i = 0; i < state->offers.count && i < MOST_TRIES; ++i) {
+    const delta_search_offer_t *offer = &state->offers.items[i];
     const uint8_t action_before = now->actions[offer->gap];
     now->actions[offer->gap] = offer->action;
     DELTA_RETURN_IF_ERROR(delta_search_measure(state, now));
-    const bool is_less = now->evaluation.excess_bytes < before.excess_bytes || now->evaluation.peak_bytes < before.peak_bytes;
-    *out_taken = now->evaluation.is_possible && is_less;
+    *out_taken = is_less_full(&now->evaluation, &before);
     if (*out_taken) return DELTA_OK;
     state->refused[offer->gap] |= (uint8_t)(1 << offer->action);
     now->actions[offer->gap] = action_before;
   }
   now->evaluation = before;
-  return look->offer_count > 0 ? delta_search_measure(state, now) : DELTA_OK;
+  return state->offers.count > 0 ? delta_search_measure(state, now) : DELTA_OK;
 }
 
 delta_status_t delta_search_greedy(delta_search_state_t *state, double lane_price, double noise) {
   memset(state->refused, 0, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
+  uint64_t least_bytes = state->now.evaluation.excess_bytes;
+  int since_less = 0;
   while (state->now.evaluation.is_possible && state->now.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) {
     greedy_look_t look = {.state = state, .lane_price = lane_price, .noise = noise};
     bool is_taken;
-    DELTA_RETURN_IF_ERROR(look_at_schedule(state, &look));
-    offer_gaps(&look);
-    DELTA_RETURN_IF_ERROR(take_offer(&look, &is_taken));
-    if (!is_taken && look.offer_count == 0) return DELTA_OK;
+    DELTA_RETURN_IF_ERROR(look_at_steps(state, &look));
+    DELTA_RETURN_IF_ERROR(offer_gaps(&look));
+    if (state->offers.count == 0) return DELTA_OK;
+    qsort(state->offers.items, state->offers.count, sizeof *state->offers.items, compare_offers);
+    DELTA_RETURN_IF_ERROR(take_many(state, &is_taken));
+    if (!is_taken) DELTA_RETURN_IF_ERROR(take_one(state, &is_taken));
+    // A lower peak may cost more excess elsewhere, but not for ever.
+    since_less = state->now.evaluation.excess_bytes < least_bytes ? 0 : since_less + 1;
+    if (since_less == 0) least_bytes = state->now.evaluation.excess_bytes;
+    if (since_less == PATIENCE) return DELTA_OK;
   }
   return DELTA_OK;
 }

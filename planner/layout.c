@@ -33,7 +33,7 @@ static uint32_t make_blocks(const delta_schedule_t *schedule, const uint32_t *he
   return count;
 }
 
-static delta_status_t lay_out(delta_schedule_t *schedule, uint64_t capacity_bytes, delta_region_t *scratch) {
+static delta_status_t lay_out(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty, delta_region_t *scratch) {
   const uint32_t count = schedule->buffer_count;
   uint32_t *head = NULL, *block_of = NULL;
   delta_block_t *blocks = NULL;
@@ -42,21 +42,21 @@ static delta_status_t lay_out(delta_schedule_t *schedule, uint64_t capacity_byte
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &blocks));
   DELTA_RETURN_IF_ERROR(find_heads(schedule, head));
   const uint32_t block_count = make_blocks(schedule, head, blocks, block_of);
-  const delta_pack_goal_t goal = {schedule->peak_bytes, schedule->peak_step, capacity_bytes};
+  const delta_pack_goal_t goal = {schedule->peak_bytes, schedule->peak_step, capacity_bytes, is_hasty};
   DELTA_RETURN_IF_ERROR(delta_pack(blocks, block_count, &goal, scratch->allocator, &schedule->arena_bytes));
   for (uint32_t b = 0; b < count; ++b) schedule->buffers[b].offset_bytes = (size_t)blocks[block_of[b]].offset_bytes;
   return DELTA_OK;
 }
 
-delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, delta_allocator_t allocator) {
+delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty, delta_allocator_t allocator) {
   delta_region_t scratch;
   delta_region_init(&scratch, allocator);
-  delta_status_t status = lay_out(schedule, capacity_bytes, &scratch);
+  delta_status_t status = lay_out(schedule, capacity_bytes, is_hasty, &scratch);
   delta_region_deinit(&scratch);
   return status;
 }
 
 delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
   (void)problem;
-  return delta_layout_within(schedule, UINT64_MAX, allocator);
+  return delta_layout_within(schedule, UINT64_MAX, false, allocator);
 }

@@ -60,7 +60,7 @@ static delta_status_t make_schedule(const least_search_t *search, delta_schedule
   delta_schedule_t *schedule = NULL;
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(search->problem, search->order, &search->decisions, search->high_bytes, search->allocator, &schedule));
-  delta_status_t status = delta_layout_within(schedule, search->high_bytes, search->allocator);
+  delta_status_t status = delta_layout_within(schedule, search->high_bytes, true, search->allocator);
   if (!status) status = delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, search->allocator);
   if (!status) status = delta_simulate(search->problem, schedule, search->allocator);
   if (status) {

@@ -16,8 +16,14 @@
 
 // Effort counts comparisons of a block with a placed one, or with a chunk of them, over all passes; 10^9 take about two seconds. A pass takes up to
 // count^2 / 2 of them, in long programs count^2 / 64: few blocks get a number of passes, many blocks a time.
-static const uint64_t MOST_EFFORT = 200 * 1000 * 1000, EFFORT_PER_BLOCK = 30 * 1000, EFFORT_PER_PAIR = 3000;
+static const uint64_t MOST_EFFORT = 50 * 1000 * 1000, EFFORT_PER_BLOCK = 8 * 1000, EFFORT_PER_PAIR = 3000;
 enum { PATIENCE = 60 };
+
+// Blocks below this part of the bound find room anywhere: orders are searched without them, and they come last.
+static const uint64_t SMALL_PARTS = 1024;
+// A packing with the small ones last is taken when it is this near the bound.
+static const uint64_t GOOD_ENOUGH_PARTS = 128;
+static const uint64_t HASTY_EFFORT_PARTS = 8;
 
 // Without a capacity the repair stops this near the bound: what is left is worth no more time.
 static const uint64_t NEAR_ENOUGH_PARTS = 250;
@@ -30,7 +36,7 @@ typedef struct ranked_block {
 
 typedef struct packer {
   delta_block_t *blocks;
-  uint32_t count;
+  uint32_t count; // of those that orders are searched for
   uint32_t bound_step;
   uint64_t target_bytes;  // The first orders stop here,
   uint64_t goal_bytes;    // the repair here.
@@ -45,6 +51,7 @@ typedef struct packer {
   uint64_t *last_offsets;
   uint64_t best_end_bytes;
   uint64_t effort, effort_limit;
+  bool is_hasty;
   delta_random_sequence_t random;
 } packer_t;
 
@@ -270,6 +277,100 @@ static uint64_t limit_effort(uint64_t count) {
   return by_pairs < by_blocks ? by_pairs : by_blocks;
 }
 
+// Searches for a packing of the packer's blocks. The best offsets are the packer's.
+static delta_status_t pack_searching(packer_t *packer, delta_allocator_t allocator) {
+  delta_region_init(&packer->region, allocator);
+  DELTA_RETURN_IF_ERROR(allocate_tables(packer));
+  packer->best_end_bytes = UINT64_MAX;
+  packer->effort_limit = limit_effort(packer->count) / (packer->is_hasty ? HASTY_EFFORT_PARTS : 1);
+  search_orders(packer);
+  repair(packer);
+  for (uint32_t i = 0; i < packer->count; ++i) packer->blocks[i].offset_bytes = packer->best_offsets[i];
+  return DELTA_OK;
+}
+
+// Large blocks to the front, in their order, the small ones after them by size; `origins` says where each came from. Returns how many are large.
+static uint32_t part_blocks(const delta_block_t *blocks, uint32_t count, uint64_t small_bytes, delta_block_t *parted, uint32_t *origins) {
+  uint32_t large_count = 0, next = 0;
+  for (uint32_t i = 0; i < count; ++i) large_count += blocks[i].size_bytes >= small_bytes;
+  uint32_t small = large_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t at = blocks[i].size_bytes >= small_bytes ? next++ : small++;
+    parted[at] = blocks[i];
+    origins[at] = i;
+  }
+  return large_count;
+}
+
+// Places the blocks from `first` on at the lowest gaps beside those before, which have their offsets. Returns the end of all.
+static uint64_t place_rest(packer_t *packer, uint32_t first, uint32_t count) {
+  uint64_t end_bytes = 0;
+  for (uint32_t i = first; i < count; ++i) {
+    const delta_block_t *block = &packer->blocks[i];
+    packer->ranked[i] = (ranked_block_t){.key = block->size_bytes, .second = lifetime(block), .block = i};
+  }
+  qsort(packer->ranked + first, count - first, sizeof *packer->ranked, compare_ranks);
+  delta_placed_clear(&packer->placed);
+  for (uint32_t k = 0; k < count; ++k) {
+    delta_block_t *block = &packer->blocks[k < first ? k : packer->ranked[k].block];
+    if (k >= first) block->offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
+    const uint64_t block_end_bytes = block->offset_bytes + block->size_bytes;
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){block->offset_bytes, block_end_bytes, block->first, block->last});
+    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
+  }
+  return end_bytes;
+}
+
+// Large blocks by a search, small ones beside them.
+static delta_status_t pack_parted(const packer_t *goal, uint32_t large_count, uint32_t count, delta_block_t *parted,
+                                  delta_allocator_t allocator, uint64_t *out_end_bytes) {
+  packer_t searcher = *goal, placer = *goal;
+  searcher.blocks = placer.blocks = parted;
+  searcher.count = large_count;
+  placer.count = count;
+  delta_status_t status = pack_searching(&searcher, allocator);
+  delta_region_deinit(&searcher.region);
+  if (status) return status;
+  delta_region_init(&placer.region, allocator);
+  status = allocate_tables(&placer);
+  if (!status) *out_end_bytes = place_rest(&placer, large_count, count);
+  delta_region_deinit(&placer.region);
+  return status;
+}
+
+static delta_status_t pack_all(const packer_t *goal, delta_block_t *blocks, delta_allocator_t allocator, uint64_t *out_end_bytes) {
+  packer_t packer = *goal;
+  packer.blocks = blocks;
+  delta_status_t status = pack_searching(&packer, allocator);
+  *out_end_bytes = packer.count > 0 ? packer.best_end_bytes : 0;
+  delta_region_deinit(&packer.region);
+  return status;
+}
+
+static delta_status_t pack_within(const packer_t *goal, uint64_t bound_bytes, delta_region_t *scratch, uint64_t *out_end_bytes) {
+  const uint32_t count = goal->count;
+  delta_block_t *parted = NULL;
+  uint32_t *origins = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &parted));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &origins));
+  const uint32_t large_count = part_blocks(goal->blocks, count, bound_bytes / SMALL_PARTS, parted, origins);
+  if (large_count < count) {
+    DELTA_RETURN_IF_ERROR(pack_parted(goal, large_count, count, parted, scratch->allocator, out_end_bytes));
+    if (goal->is_hasty || *out_end_bytes <= bound_bytes + bound_bytes / GOOD_ENOUGH_PARTS) {
+      for (uint32_t i = 0; i < count; ++i) goal->blocks[origins[i]].offset_bytes = parted[i].offset_bytes;
+      return DELTA_OK;
+    }
+  }
+  uint64_t whole_end_bytes = 0;
+  const uint64_t parted_end_bytes = large_count < count ? *out_end_bytes : UINT64_MAX;
+  DELTA_RETURN_IF_ERROR(pack_all(goal, goal->blocks, scratch->allocator, &whole_end_bytes));
+  *out_end_bytes = whole_end_bytes;
+  if (parted_end_bytes >= whole_end_bytes) return DELTA_OK;
+  for (uint32_t i = 0; i < count; ++i) goal->blocks[origins[i]].offset_bytes = parted[i].offset_bytes;
+  *out_end_bytes = parted_end_bytes;
+  return DELTA_OK;
+}
+
 delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pack_goal_t *goal, delta_allocator_t allocator,
                           uint64_t *out_end_bytes) {
   const bool limited = goal->capacity_bytes > goal->bound_bytes && goal->capacity_bytes != UINT64_MAX;
@@ -277,17 +378,11 @@ delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pac
                      .count = count,
                      .bound_step = goal->bound_step,
                      .target_bytes = limited ? goal->capacity_bytes : goal->bound_bytes,
-                     .best_end_bytes = UINT64_MAX,
-                     .effort_limit = limit_effort(count)};
+                     .is_hasty = goal->is_hasty};
   packer.goal_bytes = packer.target_bytes + (limited ? 0 : goal->bound_bytes / NEAR_ENOUGH_PARTS);
-  delta_region_init(&packer.region, allocator);
-  delta_status_t status = allocate_tables(&packer);
-  if (!status) {
-    search_orders(&packer);
-    repair(&packer);
-    for (uint32_t i = 0; i < count; ++i) blocks[i].offset_bytes = packer.best_offsets[i];
-    *out_end_bytes = count > 0 ? packer.best_end_bytes : 0;
-  }
-  delta_region_deinit(&packer.region);
+  delta_region_t scratch;
+  delta_region_init(&scratch, allocator);
+  delta_status_t status = pack_within(&packer, goal->bound_bytes, &scratch, out_end_bytes);
+  delta_region_deinit(&scratch);
   return status;
 }

@@ -2,6 +2,7 @@
 #ifndef DELTA_PLANNER_PACK_H_
 #define DELTA_PLANNER_PACK_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/allocator.h"
@@ -17,6 +18,7 @@ typedef struct delta_pack_goal {
   uint64_t bound_bytes;    // the largest sum of blocks that live at once: no packing is smaller
   uint32_t bound_step;     // where
   uint64_t capacity_bytes; // The first packing that fits is returned. UINT64_MAX: as small as can be found.
+  bool is_hasty;           // a small part of the effort
 } delta_pack_goal_t;
 
 // Sets every block's offset; *out_end_bytes is the largest offset + size, which may be above the capacity when no packing was found that fits.

@@ -116,6 +116,8 @@ void delta_planner_destroy(delta_planner_t *planner) {
 
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort) { planner->options.effort = *effort; }
 
+delta_allocator_t delta_planner_allocator(const delta_planner_t *planner) { return planner->allocator; }
+
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
   const delta_schedule_t *least = planner->own_least ? planner->own_least : planner->descent.least;

@@ -38,14 +38,19 @@ bool delta_policy_keeps_budgets(delta_policy_t policy);
 // INVALID_ARGUMENT lists the names.
 DELTA_MUST_USE delta_status_t delta_policy_parse(const char *name, delta_policy_t *out_policy);
 
-// What becomes of a tensor in the time between two uses. SWAP: it is copied below once and comes back when it is needed. REBUILD: it is made again when it is
-// needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
-#define DELTA_ACTIONS(X) X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop")
+// What becomes of a tensor in the time between two uses. SWAP: it is copied below once, from its production on, and comes back when it is needed; SWAP_LATE: the copy starts when
+// the gap begins. REBUILD: it is made again when it is needed; made again for another step before its next use, it then stays (HOLD) or goes again (DROP).
+#define DELTA_ACTIONS(X) \
+  X(KEEP, "keep") X(SWAP, "swap") X(REBUILD_HOLD, "rebuild_hold") X(REBUILD_DROP, "rebuild_drop") X(SWAP_LATE, "swap_late")
 typedef enum delta_action {
 #define DELTA_ACTION_ENUM(id, name) DELTA_ACTION_##id,
   DELTA_ACTIONS(DELTA_ACTION_ENUM)
 #undef DELTA_ACTION_ENUM
+      DELTA_ACTION_COUNT
 } delta_action_t;
+static inline bool delta_action_swaps(delta_action_t action) { return action == DELTA_ACTION_SWAP || action == DELTA_ACTION_SWAP_LATE; }
+// Whether what is there when an action begins amid a gap stays.
+static inline bool delta_action_stays(delta_action_t action) { return action == DELTA_ACTION_KEEP || action == DELTA_ACTION_REBUILD_HOLD; }
 
 // Base order of a program's steps: each entry is a problem step.
 typedef struct delta_order {
@@ -64,14 +69,18 @@ DELTA_MUST_USE delta_status_t delta_order_make(const delta_problem_t *problem, b
 // The problem's own order.
 DELTA_MUST_USE delta_status_t delta_order_listed(const delta_problem_t *problem, delta_allocator_t allocator, delta_order_t *out_order);
 
-// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep.
+// The gap of a tensor after its use number `use` in the base order (0: after its production) has an action; the list is sparse, other gaps keep. A gap may have another action
+// from a place of the order on, so that what closures use on the way is held for some of them alone.
 typedef struct delta_decision {
   uint32_t tensor;
   uint32_t use;
+  uint32_t place; // 0: from the gap's beginning; else after the base step at this place of the order
   delta_action_t action;
 } delta_decision_t;
+// By tensor, use, place: negative, zero, positive.
+int delta_decision_compare(const delta_decision_t *a, const delta_decision_t *b);
 typedef struct delta_decisions {
-  delta_decision_t *items; // sorted by tensor, use
+  delta_decision_t *items; // sorted by tensor, use, place
   size_t count;
   bool late_offload; // copies below start when a swapped gap begins; else as soon as the tensor exists
   delta_action_t
@@ -96,8 +105,10 @@ typedef enum delta_wait_rule { DELTA_WAIT_FOR_DATA, DELTA_WAIT_FOR_BYTES, DELTA_
 DELTA_MUST_USE delta_status_t delta_set_waits(delta_schedule_t *schedule, delta_wait_rule_t rule, delta_allocator_t allocator);
 // Gives every buffer an address: best fit by size and lifetime, improved where it pays. Sets offsets, arena_bytes.
 DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator);
-// The same, done with the first addresses that lie within a capacity; arena_bytes may be above it when none were found.
-DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, delta_allocator_t allocator);
+// The same, done with the first addresses that lie within a capacity; arena_bytes may be above it when none were found. Hasty: a small part of the effort, for callers who have
+// other ways.
+DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty,
+                                                  delta_allocator_t allocator);
 // A time that no plan of this order within the capacity can be faster than. It is improved, for up to half a second, until it reaches enough_seconds, such as those of
 // a plan; with 0 it is a quick one. The same each time.
 DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
@@ -138,6 +149,7 @@ DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *proble
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // Changes how long the searches that follow may take.
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);
+delta_allocator_t delta_planner_allocator(const delta_planner_t *planner);
 // The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT. Of a rival: the smallest that its rule was seen to
 // reach.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
@@ -146,6 +158,11 @@ const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
 DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes,
                                                  delta_planner_result_t *out_result);
+
+// Plans within each of `count` capacities, in any order; out_results has as many entries. Every plan is offered to all larger capacities, so time never rises with memory. Where
+// nothing fits, the entry's schedule is NULL and its minimum_* are set. Each capacity has the planner's whole effort. The schedules are the caller's to free, also after an error.
+DELTA_MUST_USE delta_status_t delta_planner_sweep(const delta_planner_t *planner, const uint64_t *capacities_bytes, size_t count,
+                                                  delta_planner_result_t *out_results);
 
 // Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,

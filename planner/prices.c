@@ -4,6 +4,8 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
+// What takes more steps to make again is no candidate.
+enum { MOST_CLOSURE_STEPS = 256 };
 
 // Adds what a missing input costs; what has to run for it goes on the stack.
 static double visit_input(delta_search_state_t *state, const uint8_t *actions, uint32_t tensor, uint32_t place, uint32_t *pending_count) {
@@ -11,7 +13,8 @@ static double visit_input(delta_search_state_t *state, const uint8_t *actions, u
   if (delta_problem_tensor_is_state(&state->problem->tensors[tensor])) return 0;
   const uint8_t action = actions[delta_gap_map_find(map, tensor, place)];
   if (action == DELTA_ACTION_KEEP) return 0;
-  if (action == DELTA_ACTION_SWAP) return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
+  if (delta_action_swaps((delta_action_t)action))
+    return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
   const uint32_t producer = map->producers[tensor];
   if (state->stamps[producer] == state->stamp) return 0;
   state->stamps[producer] = state->stamp;
@@ -26,7 +29,8 @@ double delta_search_closure_seconds(delta_search_state_t *state, const uint8_t *
   if (producer == NONE) return INFINITY;
   state->stamps[producer] = ++state->stamp;
   state->pending[pending_count++] = producer;
-  while (pending_count > 0) {
+  for (uint32_t count = 0; pending_count > 0; ++count) {
+    if (count == MOST_CLOSURE_STEPS) return INFINITY;
     const delta_problem_step_t *step = &state->problem->steps[state->pending[--pending_count]];
     if (!(step->flags & DELTA_STEP_PURE)) return INFINITY;
     seconds += step->seconds;
@@ -38,7 +42,7 @@ double delta_search_closure_seconds(delta_search_state_t *state, const uint8_t *
 static bool is_swapped_elsewhere(const delta_search_state_t *state, const uint8_t *actions, uint32_t gap) {
   const uint32_t tensor = state->map.tensors[gap];
   for (uint32_t g = state->map.starts[tensor]; g < state->map.starts[tensor + 1]; ++g) {
-    if (g != gap && actions[g] == DELTA_ACTION_SWAP) return true;
+    if (g != gap && delta_action_swaps((delta_action_t)actions[g])) return true;
   }
   return false;
 }
@@ -60,6 +64,7 @@ double delta_search_price(delta_search_state_t *state, const uint8_t *actions, u
   const uint32_t tensor = state->map.tensors[gap];
   switch (action) {
     case DELTA_ACTION_SWAP:
+    case DELTA_ACTION_SWAP_LATE:
       return swap_price(state, actions, gap, lane_price);
     case DELTA_ACTION_REBUILD_HOLD:
       return delta_search_closure_seconds(state, actions, tensor, state->map.ends[gap]);

@@ -289,7 +289,7 @@ delta_status_t delta_rival_init(delta_rival_t *rival, const delta_problem_t *pro
   const delta_liberties_t liberties = {.may_swap = problem->offload_bytes_per_second > 0 && problem->prefetch_bytes_per_second > 0,
                                        .may_rebuild = true};
   delta_region_init(&rival->region, allocator);
-  delta_status_t status = delta_gap_map_init(&rival->map, problem, order, &liberties, allocator);
+  delta_status_t status = delta_gap_map_init(&rival->map, problem, order, &liberties, NULL, 0, allocator);
   if (!status) status = delta_evaluator_init(&rival->evaluator, problem, order, allocator);
   if (!status) status = fill(rival);
   if (status) delta_rival_deinit(rival);

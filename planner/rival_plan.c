@@ -20,7 +20,7 @@ static delta_status_t finish(const delta_rival_t *rival, const delta_decisions_t
   const uint64_t timed_bytes = peak_bytes > rival->capacity_bytes ? peak_bytes : rival->capacity_bytes;
   delta_status_t status = DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_timed_schedule(rival->problem, rival->order, best, timed_bytes, rival->allocator, out_schedule));
-  DELTA_GOTO_IF_ERROR(status, delta_layout_within(*out_schedule, capacity_bytes, rival->allocator), failed);
+  DELTA_GOTO_IF_ERROR(status, delta_layout_within(*out_schedule, capacity_bytes, false, rival->allocator), failed);
   DELTA_GOTO_IF_ERROR(status, delta_set_waits(*out_schedule, DELTA_WAIT_FOR_BYTES, rival->allocator), failed);
   DELTA_GOTO_IF_ERROR(status, delta_simulate(rival->problem, *out_schedule, rival->allocator), failed);
   return DELTA_OK;

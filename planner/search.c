@@ -8,47 +8,40 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum {
-  ACTION_COUNT = DELTA_ACTION_REBUILD_DROP + 1,
-  PRICE_COUNT = 10,
-  UNDO_PASSES = 3,
-  MOST_NEIGHBOURS = 12,
-  ANNEAL_TRIES = 4000,
-  SMALL_MOVES = 64
-};
+enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
+// A search that has found nothing better for this many evaluations, and for this many times what it took to find its best plan, is done.
+static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
-static const double LEAST_PRICE = 3e-3, MOST_PRICE = 1;
-// A neighbour is gone on from when it is worse by less than this part of the time, times a draw.
-static const double TOLERATED_PART = 4e-4;
+static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.06;
 
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_planner_effort_t *effort = &state->options->effort;
+  const uint64_t evaluations = state->evaluations_before + state->quick.evaluation_count;
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
-  if (state->evaluator.evaluation_count < LEAST_EVALUATIONS) return false;
-  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return state->evaluator.evaluation_count >= DEFAULT_EVALUATIONS;
-  if (effort->evaluation_limit > 0 && state->evaluator.evaluation_count >= effort->evaluation_limit) return true;
+  if (evaluations < LEAST_EVALUATIONS) return false;
+  if (evaluations > PATIENT_EVALUATIONS + PATIENCE * state->best_evaluations && state->best.evaluation.seconds < INFINITY) return true;
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
 }
 
 // ---- Plans
 
-static void copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from) {
+void delta_search_copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from) {
   memcpy(to->actions, from->actions, state->map.gap_count);
   to->evaluation = from->evaluation;
 }
 
 delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan) {
-  delta_decisions_t decisions;
-  delta_gap_map_decide(&state->map, plan->actions, state->items, &decisions);
-  return delta_evaluator_measure(&state->evaluator, &decisions, state->options->capacity_bytes, &plan->evaluation);
+  return delta_quick_measure(&state->quick, plan->actions, state->options->capacity_bytes, &plan->evaluation);
 }
 
-static delta_status_t evaluate(delta_search_state_t *state, delta_search_plan_t *plan) {
+delta_status_t delta_search_evaluate(delta_search_state_t *state, delta_search_plan_t *plan, double stop_seconds) {
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, plan));
-  return delta_evaluator_time(&state->evaluator, &plan->evaluation);
+  return delta_quick_time(&state->quick, stop_seconds, &plan->evaluation);
 }
 
 // Faster, or, where neither fits, less full.
@@ -58,48 +51,30 @@ static bool is_better(const delta_evaluation_t *a, const delta_evaluation_t *b) 
   return a->excess_bytes < b->excess_bytes;
 }
 
-// Times state->now, which has been measured, and remembers it when it is the best.
-static delta_status_t offer_now(delta_search_state_t *state) {
-  DELTA_RETURN_IF_ERROR(evaluate(state, &state->now));
-  if (is_better(&state->now.evaluation, &state->best.evaluation)) copy_plan(state, &state->best, &state->now);
+bool delta_search_keep_best(delta_search_state_t *state) {
+  if (!is_better(&state->now.evaluation, &state->best.evaluation)) return false;
+  delta_search_copy_plan(state, &state->best, &state->now);
+  if (state->best.evaluation.seconds < state->best_seconds) {
+    state->best_seconds = state->best.evaluation.seconds;
+    state->best_evaluations = state->evaluations_before + state->quick.evaluation_count;
+  }
+  return true;
+}
+
+delta_status_t delta_search_offer_now(delta_search_state_t *state) {
+  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, INFINITY));
+  delta_search_keep_best(state);
   return DELTA_OK;
 }
 
-static double lane_seconds_per_byte(const delta_search_state_t *state) {
+double delta_search_lane_seconds(const delta_search_state_t *state) {
   const double offload = state->problem->offload_bytes_per_second, prefetch = state->problem->prefetch_bytes_per_second;
   return offload > 0 && prefetch > 0 ? 0.5 / offload + 0.5 / prefetch : 0;
 }
 
-static double draw_part(delta_search_state_t *state) { return (double)delta_random_below(&state->random, 1 << 20) / (1 << 20); }
+double delta_search_draw_part(delta_search_state_t *state) { return (double)delta_random_below(&state->random, 1 << 20) / (1 << 20); }
 
-// ---- Seeds
-
-// What the caller begins with, released further until it fits.
-static delta_status_t take_start(delta_search_state_t *state) {
-  const delta_decisions_t *start = state->options->start;
-  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
-  for (size_t i = 0; i < start->count; ++i) {
-    const delta_decision_t *decision = &start->items[i];
-    const uint32_t gap = state->map.starts[decision->tensor] + decision->use;
-    if (state->map.allowed[gap] >> decision->action & 1) state->now.actions[gap] = (uint8_t)decision->action;
-  }
-  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * lane_seconds_per_byte(state), 0));
-  return offer_now(state);
-}
-
-static delta_status_t sweep_prices(delta_search_state_t *state) {
-  for (int i = 0; i < PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
-    const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, (double)i / (PRICE_COUNT - 1));
-    memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
-    DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * lane_seconds_per_byte(state), 0));
-    DELTA_RETURN_IF_ERROR(offer_now(state));
-  }
-  return DELTA_OK;
-}
-
-// ---- Undo
-
-static uint32_t list_active(delta_search_state_t *state, const uint8_t *actions) {
+uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *actions) {
   uint32_t count = 0;
   for (uint32_t g = 0; g < state->map.gap_count; ++g) {
     if (actions[g] != state->map.defaults[g]) state->active[count++] = g;
@@ -107,107 +82,113 @@ static uint32_t list_active(delta_search_state_t *state, const uint8_t *actions)
   return count;
 }
 
-// Other actions for one gap of the best plan; what is better stays.
-static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, bool *out_better) {
-  for (uint8_t action = 0; action < ACTION_COUNT && !delta_search_is_over(state); ++action) {
-    if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
-    copy_plan(state, &state->now, &state->best);
-    state->now.actions[gap] = action;
-    DELTA_RETURN_IF_ERROR(evaluate(state, &state->now));
-    if (!is_better(&state->now.evaluation, &state->best.evaluation)) continue;
-    copy_plan(state, &state->best, &state->now);
-    *out_better = true;
+// ---- Seeds
+
+// The gap that a decision is for, or NONE: its part of a gap is not there any more.
+static uint32_t find_decided(const delta_gap_map_t *map, const delta_decision_t *decision) {
+  for (uint32_t g = map->starts[decision->tensor]; g < map->starts[decision->tensor + 1]; ++g) {
+    if (map->uses[g] != decision->use) continue;
+    if (decision->place == 0 ? !map->is_part[g] : map->is_part[g] && map->begins[g] == decision->place) return g;
+  }
+  return NONE;
+}
+
+// What to begin with, released further until it fits. Parts of gaps that were whole go on with their action.
+static delta_status_t take_start(delta_search_state_t *state, const delta_decisions_t *start) {
+  const delta_gap_map_t *map = &state->map;
+  memset(state->now.actions, UNDECIDED, map->gap_count);
+  for (size_t i = 0; i < start->count; ++i) {
+    const uint32_t gap = find_decided(map, &start->items[i]);
+    if (gap != NONE && (map->allowed[gap] >> start->items[i].action & 1)) state->now.actions[gap] = (uint8_t)start->items[i].action;
+  }
+  for (uint32_t g = 0; g < map->gap_count; ++g) {
+    if (state->now.actions[g] == UNDECIDED) state->now.actions[g] = map->is_part[g] ? state->now.actions[g - 1] : map->defaults[g];
+  }
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, sqrt(LEAST_PRICE * MOST_PRICE) * delta_search_lane_seconds(state), 0));
+  return delta_search_offer_now(state);
+}
+
+// Remembers state->now among the fastest of different times.
+static void keep_seed(delta_search_state_t *state) {
+  delta_search_plan_t *slowest = &state->seeds[0];
+  for (int i = 0; i < DELTA_SEARCH_SEEDS; ++i) {
+    if (state->seeds[i].evaluation.seconds == state->now.evaluation.seconds) return;
+    if (state->seeds[i].evaluation.seconds > slowest->evaluation.seconds) slowest = &state->seeds[i];
+  }
+  if (state->now.evaluation.seconds < slowest->evaluation.seconds) delta_search_copy_plan(state, slowest, &state->now);
+}
+
+// What is not needed is taken back in each of the seeds: the fastest before need not be the fastest after.
+static delta_status_t undo_seeds(delta_search_state_t *state) {
+  for (int i = 0; i < DELTA_SEARCH_SEEDS && !delta_search_is_over(state); ++i) {
+    if (state->seeds[i].evaluation.seconds == INFINITY || state->seeds[i].evaluation.seconds == state->best.evaluation.seconds) continue;
+    const delta_search_plan_t best = state->best;
+    state->best = state->seeds[i];
+    const delta_status_t status = delta_search_undo(state);
+    state->seeds[i] = best;
+    if (is_better(&best.evaluation, &state->best.evaluation)) {
+      state->seeds[i] = state->best;
+      state->best = best;
+    }
+    if (status) return status;
   }
   return DELTA_OK;
 }
 
-static delta_status_t undo_what_is_not_needed(delta_search_state_t *state) {
-  bool is_better_now = true;
-  for (int pass = 0; pass < UNDO_PASSES && is_better_now; ++pass) {
-    is_better_now = false;
-    const uint32_t count = list_active(state, state->best.actions);
-    for (uint32_t i = 0; i < count && !delta_search_is_over(state); ++i) {
-      DELTA_RETURN_IF_ERROR(improve_gap(state, state->active[i], &is_better_now));
+// One greedy from the beginning. *out_seconds: INFINITY: it did not fit.
+static delta_status_t try_price(delta_search_state_t *state, double part, double *out_seconds) {
+  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+  DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * delta_search_lane_seconds(state), 0));
+  DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+  *out_seconds = state->now.evaluation.seconds;
+  keep_seed(state);
+  return DELTA_OK;
+}
+
+// A grid of prices, and finer ones beside the best.
+static delta_status_t sweep_prices(delta_search_state_t *state) {
+  double best_part = LEAST_PRICE, best_seconds = INFINITY, seconds;
+  const double ratio = pow(MOST_PRICE / LEAST_PRICE, 1.0 / (PRICE_COUNT - 1));
+  for (int i = 0; i <= PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
+    // From the middle of the grid outwards: where there is time for few, the extremes are left.
+    const int place = PRICE_COUNT / 2 + (i % 2 ? (i + 1) / 2 : -i / 2);
+    if (place < 0 || place >= PRICE_COUNT) continue;
+    const double part = LEAST_PRICE * pow(ratio, place);
+    DELTA_RETURN_IF_ERROR(try_price(state, part, &seconds));
+    if (seconds < best_seconds) {
+      best_seconds = seconds;
+      best_part = part;
     }
   }
-  return DELTA_OK;
-}
-
-// ---- Neighbourhoods
-
-static uint8_t draw_action(delta_search_state_t *state, uint32_t gap) {
-  uint8_t action;
-  do action = (uint8_t)delta_random_below(&state->random, ACTION_COUNT);
-  while (!(state->map.allowed[gap] >> action & 1));
-  return action;
-}
-
-// Sets some neighbouring decisions back, or one gap to anything.
-static void disturb(delta_search_state_t *state) {
-  const uint32_t count = list_active(state, state->now.actions);
-  if (count == 0 || delta_random_below(&state->random, 3) == 0) {
-    const uint32_t gap = delta_random_below(&state->random, state->map.gap_count);
-    state->now.actions[gap] = draw_action(state, gap);
-    return;
-  }
-  const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;
-  const uint32_t changed = 1 + delta_random_below(&state->random, most);
-  const uint32_t first = delta_random_below(&state->random, count - changed + 1);
-  const bool flips = delta_random_below(&state->random, 3) == 0;
-  for (uint32_t i = first; i < first + (flips ? 1 : changed); ++i) {
-    const uint32_t gap = state->active[i];
-    state->now.actions[gap] = flips ? draw_action(state, gap) : state->map.defaults[gap];
-  }
-}
-
-static delta_status_t search_neighbourhoods(delta_search_state_t *state, uint64_t most_tries) {
-  delta_search_plan_t *from = &state->before;
-  copy_plan(state, from, &state->best);
-  for (uint64_t i = 0; i < most_tries && !delta_search_is_over(state); ++i) {
-    copy_plan(state, &state->now, from);
-    disturb(state);
-    const double part = LEAST_PRICE * pow(MOST_PRICE / LEAST_PRICE, draw_part(state));
-    DELTA_RETURN_IF_ERROR(delta_search_greedy(state, part * lane_seconds_per_byte(state), draw_part(state)));
-    DELTA_RETURN_IF_ERROR(offer_now(state));
-    if (state->now.evaluation.seconds <= from->evaluation.seconds * (1 + TOLERATED_PART * draw_part(state)))
-      copy_plan(state, from, &state->now);
-    if (i % SMALL_MOVES == SMALL_MOVES - 1) copy_plan(state, from, &state->best);
-  }
-  return DELTA_OK;
-}
-
-// ---- Annealing of the excess
-
-static delta_status_t anneal(delta_search_state_t *state) {
-  delta_search_plan_t *from = &state->before;
-  copy_plan(state, from, &state->best);
-  double temperature = (double)from->evaluation.excess_bytes / 4 + 1;
-  for (int i = 0; i < ANNEAL_TRIES && state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state); ++i) {
-    temperature *= 1 - 4.0 / ANNEAL_TRIES;
-    copy_plan(state, &state->now, from);
-    for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
-      const uint32_t gap = delta_random_below(&state->random, state->map.gap_count);
-      state->now.actions[gap] = draw_action(state, gap);
+  for (double step = sqrt(ratio); step > FINEST_STEP && best_seconds < INFINITY && !delta_search_is_over(state); step = sqrt(step)) {
+    const double parts[] = {best_part / step, best_part * step};
+    for (int i = 0; i < 2; ++i) {
+      DELTA_RETURN_IF_ERROR(try_price(state, parts[i], &seconds));
+      if (seconds < best_seconds) {
+        best_seconds = seconds;
+        best_part = parts[i];
+      }
     }
-    DELTA_RETURN_IF_ERROR(offer_now(state));
-    if (!state->now.evaluation.is_possible) continue;
-    const double worse = (double)state->now.evaluation.excess_bytes - (double)from->evaluation.excess_bytes;
-    if (worse <= 0 || draw_part(state) < exp(-worse / temperature)) copy_plan(state, from, &state->now);
   }
+  state->good_price = best_part;
   return DELTA_OK;
 }
 
-static delta_status_t run_search(delta_search_state_t *state) {
+// ---- Rounds
+
+static delta_status_t run_round(delta_search_state_t *state, const delta_decisions_t *start, bool is_first) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
-  DELTA_RETURN_IF_ERROR(evaluate(state, &state->best));
+  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
-  if (state->options->start) DELTA_RETURN_IF_ERROR(take_start(state));
-  if (state->best.evaluation.excess_bytes > 0) DELTA_RETURN_IF_ERROR(sweep_prices(state));
-  while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(anneal(state));
-  while (!delta_search_is_over(state)) {
-    DELTA_RETURN_IF_ERROR(undo_what_is_not_needed(state));
-    DELTA_RETURN_IF_ERROR(search_neighbourhoods(state, 1 + state->map.gap_count));
-  }
+  DELTA_RETURN_IF_ERROR(delta_search_list_candidates(state));
+  if (start) DELTA_RETURN_IF_ERROR(take_start(state, start));
+  if (is_first && (!start || state->best.evaluation.seconds == INFINITY)) DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
+  DELTA_RETURN_IF_ERROR(delta_search_undo(state));
+  DELTA_RETURN_IF_ERROR(undo_seeds(state));
+  DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
+  DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
+  DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
   return DELTA_OK;
 }
 
@@ -219,9 +200,14 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->now.actions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->before.actions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->best.actions));
+  for (int i = 0; i < DELTA_SEARCH_SEEDS; ++i) {
+    state->seeds[i].evaluation = (delta_evaluation_t){.seconds = INFINITY};
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->seeds[i].actions));
+  }
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->items));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->refused));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->active));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->candidates));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->place_seconds));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->positions));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->stamps));
@@ -233,9 +219,9 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
 }
 
 static void deinit_state(delta_search_state_t *state) {
-  delta_array_deinit(state->allocator, &state->places);
   delta_array_deinit(state->allocator, &state->full_before);
-  delta_evaluator_deinit(&state->evaluator);
+  delta_array_deinit(state->allocator, &state->offers);
+  delta_quick_deinit(&state->quick);
   delta_gap_map_deinit(&state->map);
   delta_region_deinit(&state->region);
 }
@@ -243,35 +229,72 @@ static void deinit_state(delta_search_state_t *state) {
 static delta_status_t init_state(delta_search_state_t *state) {
   delta_region_init(&state->region, state->allocator);
   delta_liberties_t liberties = state->options->liberties;
-  liberties.may_swap &= lane_seconds_per_byte(state) > 0;
-  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->allocator));
-  DELTA_RETURN_IF_ERROR(delta_evaluator_init(&state->evaluator, state->problem, state->order, state->allocator));
+  liberties.may_swap &= delta_search_lane_seconds(state) > 0;
+  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->splits.items, state->splits.count,
+                                           state->allocator));
+  DELTA_RETURN_IF_ERROR(delta_quick_init(&state->quick, state->problem, &state->map, state->allocator));
   DELTA_RETURN_IF_ERROR(
       delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, 0, state->allocator, &state->bound_seconds));
   return allocate_lists(state);
 }
 
-static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
+// Lists the best plan's decisions, and where its gaps are worth splitting.
+static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_t *inout_items, delta_decisions_t *out_decisions,
                                delta_search_result_t *out_result) {
   delta_gap_map_decide(&state->map, state->best.actions, state->items, out_decisions);
-  for (size_t i = 0; i < out_decisions->count; ++i) DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, out_items, &state->items[i]));
-  out_decisions->items = out_items->items;
+  inout_items->count = 0;
+  for (size_t i = 0; i < out_decisions->count; ++i) {
+    DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, inout_items, &state->items[i]));
+  }
+  out_decisions->items = inout_items->items;
+  state->evaluations_before += state->quick.evaluation_count;
+  state->quick.evaluation_count = 0;
   *out_result = (delta_search_result_t){.fits = state->best.evaluation.seconds < INFINITY,
                                         .evaluation = state->best.evaluation,
-                                        .evaluation_count = state->evaluator.evaluation_count};
+                                        .evaluation_count = state->evaluations_before};
+  return delta_search_list_splits(state);
+}
+
+// The splits of what the caller begins with.
+static delta_status_t take_splits(delta_search_state_t *state) {
+  const delta_decisions_t *start = state->options->start;
+  for (size_t i = 0; start && i < start->count; ++i) {
+    const delta_gap_split_t split = {start->items[i].tensor, start->items[i].place};
+    if (split.place > 0) DELTA_RETURN_IF_ERROR(delta_array_push(state->allocator, &state->splits, &split));
+  }
+  return DELTA_OK;
+}
+
+// A round searches over one set of gaps. What the best plan of one round rebuilds decides how gaps are split in the next.
+static delta_status_t search_in_rounds(delta_search_state_t *state, delta_decision_list_t *items, delta_decisions_t *out_decisions,
+                                       delta_search_result_t *out_result) {
+  for (bool is_first = true, is_over = false; !is_over; is_first = false) {
+    const delta_decisions_t found = *out_decisions;
+    delta_status_t status = init_state(state);
+    if (!status) status = run_round(state, is_first ? state->options->start : &found, is_first);
+    if (!status) status = hand_out(state, items, out_decisions, out_result);
+    is_over = status || delta_search_is_over(state) || state->candidate_count == 0;
+    deinit_state(state);
+    if (status) return status;
+  }
   return DELTA_OK;
 }
 
 delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                             delta_allocator_t allocator, delta_decision_list_t *out_items, delta_decisions_t *out_decisions,
                             delta_search_result_t *out_result) {
-  delta_search_state_t state = {
-      .problem = problem, .order = order, .options = options, .allocator = allocator, .random = {options->effort.seed}};
+  delta_search_state_t state = {.problem = problem,
+                                .order = order,
+                                .options = options,
+                                .allocator = allocator,
+                                .random = {options->effort.seed},
+                                .best_seconds = INFINITY,
+                                .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
   *out_items = (delta_decision_list_t){0};
-  delta_status_t status = init_state(&state);
-  if (!status) status = run_search(&state);
-  if (!status) status = hand_out(&state, out_items, out_decisions, out_result);
-  deinit_state(&state);
+  *out_decisions = (delta_decisions_t){0};
+  delta_status_t status = take_splits(&state);
+  if (!status) status = search_in_rounds(&state, out_items, out_decisions, out_result);
+  delta_array_deinit(allocator, &state.splits);
   if (status) delta_array_deinit(allocator, out_items);
   return status;
 }

@@ -1,7 +1,9 @@
 // Search: the decisions that make a program fastest within a capacity.
 //
-// A priced greedy over a sweep of shadow prices of a lane byte gives seeds; what is no longer needed is undone; then parts of the best plan are taken back and made again until
-// the effort is used up. Where the greedy finds nothing that fits, annealing looks for it. Pure: the same effort gives the same decisions.
+// A priced greedy over a sweep of shadow prices of a lane byte gives seeds. In the best of them what is not needed is undone and actions of gaps are exchanged; then parts of the
+// best plan are taken back and made again, and small changes are accepted with a falling temperature, in rounds: what one round's plan rebuilds decides where gaps are split in
+// the next. Where the greedy finds nothing that fits, annealing of the excess looks for it. Pure: the same effort gives the same decisions. A search ends before its effort is
+// used up when no plan can be faster, or when nothing better was found for a long while.
 #ifndef DELTA_PLANNER_SEARCH_H_
 #define DELTA_PLANNER_SEARCH_H_
 
@@ -12,7 +14,7 @@ typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
   delta_planner_effort_t effort;
-  const delta_decisions_t *start; // NULL, or decisions to begin with: they need not fit
+  const delta_decisions_t *start; // NULL, or decisions to begin with, of the same order: they need not fit
 } delta_search_options_t;
 
 typedef struct delta_search_result {

@@ -3,12 +3,23 @@
 #define DELTA_PLANNER_SEARCH_STATE_H_
 
 #include "base/random.h"
+#include "planner/quick.h"
 #include "planner/search.h"
+
+enum { DELTA_SEARCH_SEEDS = 4 };
 
 typedef struct delta_search_plan {
   uint8_t *actions; // by gap
   delta_evaluation_t evaluation;
 } delta_search_plan_t;
+
+// A change of one gap that would make the fullest step less full.
+typedef struct delta_search_offer {
+  uint32_t gap;
+  uint8_t action, action_before;
+  bool is_taken;
+  double score; // seconds for a byte and too full step
+} delta_search_offer_t;
 
 typedef struct delta_search_state {
   const delta_problem_t *problem;
@@ -17,16 +28,24 @@ typedef struct delta_search_state {
   delta_allocator_t allocator;
   delta_region_t region; // Owns the lists.
   delta_gap_map_t map;
-  delta_evaluator_t evaluator;
+  delta_quick_t quick;
   delta_random_sequence_t random;
-  double bound_seconds; // no plan is faster
+  DELTA_ARRAY(delta_gap_split_t) splits; // of the round
+  uint64_t evaluations_before;           // of earlier rounds
+  double best_seconds;                   // of all rounds
+  uint64_t best_evaluations;             // after which it was found
+  double bound_seconds;                  // no plan is faster
+  double good_price;                     // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;
-  delta_decision_t *items; // scratch: decisions of a plan
-  double *place_seconds;   // by place in the order: when its step begins if steps run one after another; one more at the end
-  uint8_t *refused;        // by gap: bit per action that did not help in this greedy
-  uint32_t *active;        // scratch: gaps whose action is not the default
+  delta_search_plan_t seeds[DELTA_SEARCH_SEEDS]; // the fastest greedies
+  delta_decision_t *items;                       // scratch: decisions of a plan
+  double *place_seconds; // by place in the order: when its step begins if steps run one after another; one more at the end
+  uint8_t *refused;      // by gap: bit per action that did not help in this greedy
+  uint32_t *active;      // scratch: gaps whose action is not the default
+  uint32_t *candidates;  // gaps that are worth a move: those with bytes over steps that are too full when everything is kept
+  uint32_t candidate_count;
+  DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   // Of the schedule measured last:
-  DELTA_ARRAY(uint32_t) places;      // by step: the place in the order it belongs to
   DELTA_ARRAY(uint32_t) full_before; // by step: how many steps before it are too full
   uint32_t *positions;               // by place: its step
   // Closures:
@@ -37,8 +56,40 @@ typedef struct delta_search_state {
 
 // Whether the effort is used up.
 bool delta_search_is_over(const delta_search_state_t *state);
+void delta_search_copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from);
 // Measures a plan's actions.
 DELTA_MUST_USE delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan);
+// The same with its time; INFINITY also when it is above stop_seconds.
+DELTA_MUST_USE delta_status_t delta_search_evaluate(delta_search_state_t *state, delta_search_plan_t *plan, double stop_seconds);
+// Remembers state->now, which has been evaluated, when it is better than the best.
+bool delta_search_keep_best(delta_search_state_t *state);
+// Evaluates state->now, and remembers it when it is the best.
+DELTA_MUST_USE delta_status_t delta_search_offer_now(delta_search_state_t *state);
+// What a byte takes on a lane; 0: nothing can be copied.
+double delta_search_lane_seconds(const delta_search_state_t *state);
+double delta_search_draw_part(delta_search_state_t *state); // in [0, 1)
+// Lists the gaps whose action is not the default in state->active.
+uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *actions);
+
+// ---- moves.c
+
+// Of what was measured last, with everything kept.
+DELTA_MUST_USE delta_status_t delta_search_list_candidates(delta_search_state_t *state);
+// Takes back what is not needed in the best plan, and what is dear where something else is cheaper: the dearest rebuild first, as it deserves the lanes most.
+DELTA_MUST_USE delta_status_t delta_search_undo(delta_search_state_t *state);
+// Exchanges actions of swapped and rebuilt gaps of the best plan while that helps: a full lane should carry what is dearest to rebuild.
+DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state);
+// Walks from the best plan over plans that fit, by small changes, with a falling temperature.
+DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state);
+// The same over plans that do not fit, for less excess, until one fits.
+DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
+// Takes parts of the best plan back, and lets the greedy make them again.
+DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
+
+// ---- refine.c
+
+// Makes state->splits of the best plan: where a closure uses a tensor amid a gap it may go another way afterwards. Splits whose parts differ stay.
+DELTA_MUST_USE delta_status_t delta_search_list_splits(delta_search_state_t *state);
 
 // ---- prices.c
 

@@ -5,11 +5,12 @@
 
 #include <math.h>
 
+#include "planner/lanes.h"
+
 typedef struct simulated_lane {
-  uint32_t next;    // step at the head of the queue, running or not; step_count: none left
-  bool is_running;  // the head has started
-  double remaining; // of the running head: seconds (compute) or bytes (transfers)
-  double rate;      // by which `remaining` falls each second when nothing is shared
+  uint32_t next;      // step at the head of the queue, running or not; step_count: none left
+  bool is_running;    // the head has started
+  double end_seconds; // of a running step of the compute lane
 } simulated_lane_t;
 
 typedef struct simulation {
@@ -18,6 +19,7 @@ typedef struct simulation {
   const delta_start_rule_t *rule;
   double now_seconds;
   simulated_lane_t lanes[DELTA_LANE_COUNT];
+  delta_transfer_t transfers[DELTA_LANE_COUNT]; // none for the compute lane
 } simulation_t;
 
 static void advance_head(const simulation_t *simulation, delta_lane_t lane, simulated_lane_t *inout_lane) {
@@ -26,10 +28,14 @@ static void advance_head(const simulation_t *simulation, delta_lane_t lane, simu
   }
 }
 
-static double step_work(const simulation_t *simulation, const delta_schedule_step_t *step) {
-  if (step->kind == DELTA_STEP_RUN) return simulation->problem->steps[step->problem_step].seconds;
-  const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
-  return (double)simulation->schedule->buffers[buffer].size_bytes;
+static void start_step(simulation_t *simulation, int l, delta_schedule_step_t *step) {
+  step->start_seconds = simulation->now_seconds;
+  if (step->kind == DELTA_STEP_RUN) {
+    simulation->lanes[l].end_seconds = simulation->now_seconds + simulation->problem->steps[step->problem_step].seconds;
+  } else {
+    const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
+    delta_transfer_start(&simulation->transfers[l], (double)simulation->schedule->buffers[buffer].size_bytes, simulation->now_seconds);
+  }
 }
 
 // Starts what can start now. Returns whether anything runs.
@@ -38,42 +44,31 @@ static bool start_heads(simulation_t *simulation) {
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     simulated_lane_t *lane = &simulation->lanes[l];
     if (!lane->is_running && lane->next < simulation->schedule->step_count) {
-      delta_schedule_step_t *step = &simulation->schedule->steps[lane->next];
       lane->is_running = simulation->rule->try_start(simulation->rule->self, lane->next);
-      lane->remaining = step_work(simulation, step);
-      if (lane->is_running) step->start_seconds = simulation->now_seconds;
+      if (lane->is_running) start_step(simulation, l, &simulation->schedule->steps[lane->next]);
     }
     any_runs |= lane->is_running;
   }
+  delta_transfers_share(simulation->problem, simulation->now_seconds, &simulation->transfers[DELTA_LANE_OFFLOAD],
+                        &simulation->transfers[DELTA_LANE_PREFETCH]);
   return any_runs;
 }
 
-// The part of its full rate that each transfer lane has now.
-static double transfer_share(const simulation_t *simulation) {
-  const simulated_lane_t *offload = &simulation->lanes[DELTA_LANE_OFFLOAD], *prefetch = &simulation->lanes[DELTA_LANE_PREFETCH];
-  const double shared = simulation->problem->shared_bytes_per_second, together = offload->rate + prefetch->rate;
-  return shared > 0 && offload->is_running && prefetch->is_running && together > shared ? shared / together : 1;
+static double lane_end(const simulation_t *simulation, int l) {
+  if (!simulation->lanes[l].is_running) return INFINITY;
+  return l == DELTA_LANE_COMPUTE ? simulation->lanes[l].end_seconds : simulation->transfers[l].end_seconds;
 }
 
 // Lets time pass until the first running step ends, and ends all that end then.
 static void run_to_next_end(simulation_t *simulation) {
-  const double share = transfer_share(simulation);
-  double passed_seconds = INFINITY, left_seconds[DELTA_LANE_COUNT];
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
-    const simulated_lane_t *lane = &simulation->lanes[l];
-    left_seconds[l] = lane->is_running ? lane->remaining / (l == DELTA_LANE_COMPUTE ? 1 : lane->rate * share) : INFINITY;
-    if (left_seconds[l] < passed_seconds) passed_seconds = left_seconds[l];
-  }
-  simulation->now_seconds += passed_seconds;
+  simulation->now_seconds = INFINITY;
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) simulation->now_seconds = fmin(simulation->now_seconds, lane_end(simulation, l));
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     simulated_lane_t *lane = &simulation->lanes[l];
-    if (!lane->is_running) continue;
-    if (left_seconds[l] > passed_seconds) {
-      lane->remaining -= passed_seconds * (l == DELTA_LANE_COMPUTE ? 1 : lane->rate * share);
-      continue;
-    }
+    if (lane_end(simulation, l) > simulation->now_seconds) continue;
     simulation->schedule->steps[lane->next].end_seconds = simulation->now_seconds;
     simulation->rule->note_end(simulation->rule->self, lane->next);
+    delta_transfer_end(&simulation->transfers[l]);
     lane->is_running = false;
     ++lane->next;
     advance_head(simulation, (delta_lane_t)l, lane);
@@ -113,8 +108,8 @@ delta_status_t delta_simulate_sums(const delta_problem_t *problem, delta_schedul
 delta_status_t delta_simulate_by_rule(const delta_problem_t *problem, delta_schedule_t *schedule, const delta_start_rule_t *rule) {
   DELTA_RETURN_IF_ERROR(check_transfers(problem, schedule));
   simulation_t simulation = {.problem = problem, .schedule = schedule, .rule = rule};
-  simulation.lanes[DELTA_LANE_OFFLOAD].rate = problem->offload_bytes_per_second;
-  simulation.lanes[DELTA_LANE_PREFETCH].rate = problem->prefetch_bytes_per_second;
+  simulation.transfers[DELTA_LANE_OFFLOAD].full_rate = problem->offload_bytes_per_second;
+  simulation.transfers[DELTA_LANE_PREFETCH].full_rate = problem->prefetch_bytes_per_second;
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) advance_head(&simulation, (delta_lane_t)l, &simulation.lanes[l]);
   while (start_heads(&simulation)) run_to_next_end(&simulation);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {

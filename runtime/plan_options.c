@@ -31,7 +31,7 @@ void delta_plan_options_init(delta_plan_options_t *options) {
   *options = (delta_plan_options_t){
       .struct_size = sizeof *options,
       .device = "cpu",
-      .policy = "delta-fixed",
+      .policy = "delta",
       .class_axis = 1,
       .ignore_index = -100,
       .optimizer = "sgd",
@@ -203,7 +203,7 @@ static delta_status_t apply_levers(const char *text, delta_plan_t *plan) {
 }
 
 static delta_status_t apply_policy(const char *name, delta_plan_t *plan, delta_policy_t *out_policy) {
-  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta-fixed", out_policy));
+  DELTA_RETURN_IF_ERROR(delta_policy_parse(name ? name : "delta", out_policy));
   plan->policy = delta_policy_info(*out_policy)->name;
   plan->build.eager = *out_policy == DELTA_POLICY_EAGER;
   plan->levers = plan->build.eager ? 0 : DELTA_LEVERS_ALL;

@@ -1,7 +1,7 @@
 // Trains every model of the folders given at three budgets, and compares with training without one: losses, weights, optimizer states and statistics must be the
 // same to the last bit, committed bytes never above the budget, and one granule less than the smallest budget must be refused. Prints a line per case and a total.
 //
-//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N]
+//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME (delta)] [--time-limit SECONDS (1)]
 //
 // FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy.
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void report_failure(const delta_test_model_run_t *run, const char *what, 
 // One budget against the training without.
 static void run_case(const delta_test_model_run_t *run, const char *what, const char *budget, const outcome_t *wanted, totals_t *totals) {
   outcome_t found;
-  delta_status_t status = plan_and_train(run, "delta-fixed", budget, &found);
+  delta_status_t status = plan_and_train(run, run->policy, budget, &found);
   const char *why = status ? delta_status_message(status) : judge(wanted, &found);
   if (why) {
     report_failure(run, what, why, totals);
@@ -118,7 +118,7 @@ static void run_case(const delta_test_model_run_t *run, const char *what, const 
 static void run_refusal(const delta_test_model_run_t *run, uint64_t minimum_bytes, totals_t *totals) {
   char budget[32];
   snprintf(budget, sizeof budget, "%llu", (unsigned long long)(minimum_bytes - GRANULE_BYTES));
-  const delta_plan_options_t options = delta_test_model_plan_options(run, "delta-fixed", budget);
+  const delta_plan_options_t options = delta_test_model_plan_options(run, run->policy, budget);
   delta_plan_t *plan = NULL;
   delta_status_t status = delta_plan_create(&options, delta_allocator_system(), &plan, NULL);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
@@ -138,7 +138,7 @@ static void run_budgets(const delta_test_model_run_t *run, totals_t *totals) {
     report_failure(run, "without a budget", delta_status_message(status), totals);
   } else {
     outcome_t least = {.summary = {.struct_size = sizeof least.summary}};
-    const delta_plan_options_t options = delta_test_model_plan_options(run, "delta-fixed", "minimum");
+    const delta_plan_options_t options = delta_test_model_plan_options(run, run->policy, "minimum");
     delta_plan_t *plan = NULL;
     status = delta_plan_create(&options, delta_allocator_system(), &plan, &least.summary);
     delta_plan_free(plan);
@@ -156,10 +156,12 @@ static void run_budgets(const delta_test_model_run_t *run, totals_t *totals) {
 
 // ---- Models
 
-static void run_model(const delta_test_model_t *model, int threads, int64_t batch, totals_t *totals) {
+static void run_model(const delta_test_model_run_t *settings, const delta_test_model_t *model, totals_t *totals) {
   static const char *const optimizers[] = {"sgd", "adamw"};
   for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; ++i) {
-    delta_test_model_run_t run = {.model = model, .optimizer = optimizers[i], .threads = threads, .batch = batch};
+    delta_test_model_run_t run = *settings;
+    run.model = model;
+    run.optimizer = optimizers[i];
     delta_status_t status = delta_test_read_about(&run);
     if (status) {
       report_failure(&run, "about.json", delta_status_message(status), totals);
@@ -174,21 +176,26 @@ int main(int argc, char **argv) {
   static delta_test_model_t models[MOST_MODELS];
   const char *only = NULL;
   size_t count = 0;
-  int threads = 1;
-  int64_t batch = 0;
+  delta_test_model_run_t settings = {.threads = 1, .policy = "delta", .time_limit_seconds = 1};
   for (int k = 1; k < argc; ++k) {
     if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) {
-      threads = atoi(argv[++k]);
+      settings.threads = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--model") == 0 && k + 1 < argc) {
       only = argv[++k];
+    } else if (strcmp(argv[k], "--policy") == 0 && k + 1 < argc) {
+      settings.policy = argv[++k];
+    } else if (strcmp(argv[k], "--time-limit") == 0 && k + 1 < argc) {
+      settings.time_limit_seconds = atof(argv[++k]);
     } else if (strcmp(argv[k], "--batch") == 0 && k + 1 < argc) {
-      batch = atoll(argv[++k]);
+      settings.batch = atoll(argv[++k]);
     } else {
       count = delta_test_list_models(argv[k], models, count, MOST_MODELS);
     }
   }
   if (count == 0) {
-    fprintf(stderr, "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N]; FOLDER has models or a folder per model\n");
+    fprintf(stderr,
+            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME] [--time-limit SECONDS]; "
+            "FOLDER has models or a folder per model\n");
     return 2;
   }
   totals_t totals = {0};
@@ -197,7 +204,7 @@ int main(int argc, char **argv) {
       printf("skip %s\n", models[k].name);
       ++totals.skipped;
     } else {
-      run_model(&models[k], threads, batch, &totals);
+      run_model(&settings, &models[k], &totals);
     }
   }
   printf("%d passed, %d failed, %d skipped\n", totals.passed, totals.failed, totals.skipped);

@@ -32,7 +32,7 @@ static void make_decisions(const delta_problem_t *problem, uint64_t seed, unsign
     for (uint32_t use = 0; use < 8 && decisions->list.count < MOST_DECISIONS; ++use) {
       const delta_action_t action = (delta_action_t)delta_test_number(&numbers, 4);
       if (!(actions >> action & 1)) continue;
-      decisions->items[decisions->list.count++] = (delta_decision_t){t, use, action};
+      decisions->items[decisions->list.count++] = (delta_decision_t){.tensor = t, .use = use, .action = action};
     }
   }
 }
@@ -169,10 +169,10 @@ typedef struct action_case {
 
 static const action_case_t action_cases[] = {
     {"keep", {{0}}, 0, "s0 s1 s2 s3 ", 3 * 64},
-    {"swap as soon as it exists", {{1, 1, DELTA_ACTION_SWAP}}, 1, "s0 out s1 s2 in s3 ", 3 * 64},
-    {"rebuild", {{1, 1, DELTA_ACTION_REBUILD_HOLD}}, 1, "s0 s1 s2 s0 s3 ", 3 * 64},
+    {"swap as soon as it exists", {{1, 1, 0, DELTA_ACTION_SWAP}}, 1, "s0 out s1 s2 in s3 ", 3 * 64},
+    {"rebuild", {{1, 1, 0, DELTA_ACTION_REBUILD_HOLD}}, 1, "s0 s1 s2 s0 s3 ", 3 * 64},
     {"rebuild the second time from what was swapped",
-     {{0, 1, DELTA_ACTION_SWAP}, {1, 1, DELTA_ACTION_REBUILD_DROP}},
+     {{0, 1, 0, DELTA_ACTION_SWAP}, {1, 1, 0, DELTA_ACTION_REBUILD_DROP}},
      2,
      "out s0 s1 s2 in s0 s3 ",
      3 * 64},

@@ -34,7 +34,7 @@ static void find_bound(block_list_t *list) {
 static uint64_t pack_into(block_list_t *list, uint64_t capacity_bytes) {
   uint64_t end_bytes = 0;
   find_bound(list);
-  const delta_pack_goal_t goal = {list->bound_bytes, list->bound_step, capacity_bytes};
+  const delta_pack_goal_t goal = {list->bound_bytes, list->bound_step, capacity_bytes, false};
   delta_test_must(delta_pack(list->items, list->count, &goal, delta_allocator_system(), &end_bytes));
   uint64_t largest = 0;
   for (uint32_t i = 0; i < list->count; ++i) {
@@ -182,7 +182,7 @@ Test(planner_pack, many_blocks_take_little_time) {
   const double start_seconds = delta_clock_seconds();
   uint64_t end_bytes = 0;
   find_bound(&list);
-  const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX};
+  const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX, false};
   delta_test_must(delta_pack(list.items, list.count, &goal, delta_allocator_system(), &end_bytes));
   cr_assert_lt(delta_clock_seconds() - start_seconds, 8);
   cr_assert_leq((double)end_bytes, 1.02 * (double)list.bound_bytes);
@@ -205,7 +205,7 @@ Test(planner_pack, memory_may_run_out) {
     delta_test_allocator_t faults;
     delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
     uint64_t end_bytes;
-    const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX};
+    const delta_pack_goal_t goal = {list.bound_bytes, list.bound_step, UINT64_MAX, false};
     delta_status_t status = delta_pack(list.items, list.count, &goal, delta_test_allocator_interface(&faults), &end_bytes);
     cr_assert_eq(faults.live_bytes, 0);
     if (!status) break;

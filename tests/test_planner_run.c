@@ -117,11 +117,11 @@ Test(planner_run, decisions_out_of_order_are_refused) {
   delta_order_t order;
   delta_schedule_t *schedule = NULL;
   delta_test_must(delta_order_make(problem, true, delta_allocator_system(), &order));
-  delta_decision_t items[] = {{1, 0, DELTA_ACTION_KEEP}, {1, 0, DELTA_ACTION_SWAP}};
+  delta_decision_t items[] = {{1, 0, 0, DELTA_ACTION_KEEP}, {1, 0, 0, DELTA_ACTION_SWAP}};
   const delta_decisions_t decisions = {.items = items, .count = 2};
   delta_status_t status = delta_expand(problem, &order, &decisions, delta_allocator_system(), &schedule);
   cr_assert_eq(delta_status_code(status), DELTA_STATUS_INVALID_ARGUMENT);
-  cr_assert_not_null(strstr(delta_status_message(status), "not sorted by tensor and use"));
+  cr_assert_not_null(strstr(delta_status_message(status), "not sorted by tensor, use and place"));
   delta_status_free(status);
   delta_order_deinit(&order);
   delta_problem_free(problem);

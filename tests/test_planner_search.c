@@ -7,7 +7,7 @@
 #include "tests/support/planning.h"
 #include "tests/support/support.h"
 
-enum { EVALUATIONS = 400 };
+enum { EVALUATIONS = 600 };
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy, uint64_t search_seed) {
   const delta_planner_options_t options = {

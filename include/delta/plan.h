@@ -28,7 +28,7 @@ typedef struct delta_plan_options {
   const char *model_path;
   const char *external_data; // folder, or NULL
   const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
-  const char *policy;        // "delta-fixed"; docs/policies.md has all
+  const char *policy;        // "delta"; docs/policies.md has all
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
   // In how many parts along the batch a step runs: "off", "2" to "16", "on" (whatever is fastest), "auto" (none unless it does not fit); NULL: off

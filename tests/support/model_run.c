@@ -89,6 +89,7 @@ delta_plan_options_t delta_test_model_plan_options(const delta_test_model_run_t 
   options.model_path = run->model->path;
   options.policy = policy;
   options.budget = budget;
+  if (run->time_limit_seconds > 0) options.time_limit_seconds = run->time_limit_seconds;
   options.batch = run->batch;
   options.loss = run->loss;
   options.class_axis = run->class_axis;

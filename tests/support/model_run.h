@@ -22,6 +22,8 @@ typedef struct delta_test_model_run {
   int64_t batch; // 0: that of about.json, or 8
   char loss[DELTA_TEST_MODEL_NAME_BYTES];
   int64_t class_axis, ignore_index;
+  const char *policy;        // of the budgets; for those who look at it
+  double time_limit_seconds; // of each plan's search; 0: the default
 } delta_test_model_run_t;
 
 // Appends the models of a folder to a list of `count`; returns the new count, at most `most`. FOLDER has a folder per model with model.onnx and perhaps about.json,

@@ -1,0 +1,309 @@
+// Moves: plans beside a plan.
+//
+// A plan at its budget leaves little to change alone: what one gap frees another takes, and a lane that is full carries one tensor in place of another. So most moves change two or
+// three gaps at once, some of them near each other.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/search_state.h"
+
+enum {
+  UNDO_PASSES = 3,
+  MOST_NEIGHBOURS = 12,
+  NEIGHBOURHOODS = 3000,
+  MOVES_PER_CANDIDATE = 20,
+  LEAST_MOVES = 2000,
+  EXCESS_TRIES = 4000,
+  NEAR = 8,
+  SMALL_MOVES = 64
+};
+
+// A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
+static const double TOLERATED_PART = 4e-4;
+// Temperatures, as parts of the time: at first a plan may become this much slower.
+static const double HOTTEST_PART = 3e-3, COLDEST_PART = 3e-5;
+// A tensor below this part of the excess at the fullest step is no candidate.
+static const double LEAST_PART = 2e-3;
+
+// ---- Candidates
+
+delta_status_t delta_search_list_candidates(delta_search_state_t *state) {
+  const delta_quick_t *quick = &state->quick;
+  const delta_gap_map_t *map = &state->map;
+  const uint64_t capacity_bytes = state->options->capacity_bytes, peak_bytes = state->best.evaluation.peak_bytes;
+  const double least_bytes = peak_bytes > capacity_bytes ? LEAST_PART * (double)(peak_bytes - capacity_bytes) : 0;
+  uint32_t *full_before = NULL; // by place
+  const uint32_t place_count = state->order->step_count;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(state->allocator, (size_t)place_count + 2, &full_before));
+  for (size_t s = 0; s < quick->steps.count; ++s) {
+    if ((uint64_t)quick->live_bytes.items[s] > capacity_bytes) full_before[quick->steps.items[s].place + 1] = 1;
+  }
+  for (uint32_t p = 0; p <= place_count; ++p) full_before[p + 1] += full_before[p];
+  state->candidate_count = 0;
+  for (uint32_t g = 0; g < map->gap_count; ++g) {
+    const bool is_free = map->allowed[g] != 1 << DELTA_ACTION_KEEP;
+    const bool is_tail = map->ends[g] == place_count;
+    const bool is_full = full_before[map->ends[g]] > full_before[map->begins[g] + 1];
+    const bool is_large = (double)state->problem->tensors[map->tensors[g]].size_bytes >= least_bytes;
+    if (is_free && is_large && (is_full || is_tail)) state->candidates[state->candidate_count++] = g;
+  }
+  delta_release(state->allocator, full_before);
+  return DELTA_OK;
+}
+
+// ---- Small changes
+
+static uint8_t draw_action(delta_search_state_t *state, uint32_t gap) {
+  uint8_t action;
+  do action = (uint8_t)delta_random_below(&state->random, DELTA_ACTION_COUNT);
+  while (!(state->map.allowed[gap] >> action & 1));
+  return action;
+}
+
+static uint32_t draw_candidate(delta_search_state_t *state) {
+  return state->candidates[delta_random_below(&state->random, state->candidate_count)];
+}
+
+// One that stands near another in the list.
+static uint32_t draw_near(delta_search_state_t *state, uint32_t index) {
+  const uint32_t low = index > NEAR ? index - NEAR : 0;
+  const uint32_t high = index + NEAR < state->candidate_count ? index + NEAR : state->candidate_count - 1;
+  return state->candidates[low + delta_random_below(&state->random, high - low + 1)];
+}
+
+// Two gaps exchange their actions, where they may have them.
+static void exchange(delta_search_state_t *state, uint8_t *actions, uint32_t a, uint32_t b) {
+  const uint8_t action = actions[a];
+  if ((state->map.allowed[a] >> actions[b] & 1) && (state->map.allowed[b] >> action & 1)) {
+    actions[a] = actions[b];
+    actions[b] = action;
+  }
+}
+
+static void move_a_little(delta_search_state_t *state) {
+  uint8_t *actions = state->now.actions;
+  const uint32_t index = delta_random_below(&state->random, state->candidate_count), gap = state->candidates[index];
+  switch (delta_random_below(&state->random, 6)) {
+    case 0:
+      actions[gap] = draw_action(state, gap);
+      break;
+    case 1:
+      exchange(state, actions, gap, draw_candidate(state));
+      break;
+    case 2:
+      exchange(state, actions, gap, draw_near(state, index));
+      break;
+    case 3: {
+      const uint32_t other = draw_near(state, index);
+      actions[gap] = draw_action(state, gap);
+      actions[other] = draw_action(state, other);
+      break;
+    }
+    case 4: {
+      const uint32_t other = draw_candidate(state);
+      actions[gap] = draw_action(state, gap);
+      actions[other] = draw_action(state, other);
+      break;
+    }
+    default:
+      for (int i = 0; i < 3; ++i) {
+        const uint32_t other = draw_near(state, index);
+        actions[other] = draw_action(state, other);
+      }
+      break;
+  }
+}
+
+static delta_status_t anneal_step(delta_search_state_t *state, double temperature_seconds) {
+  delta_search_plan_t *from = &state->before;
+  delta_search_copy_plan(state, &state->now, from);
+  move_a_little(state);
+  if (memcmp(state->now.actions, from->actions, state->map.gap_count) == 0) return DELTA_OK;
+  const double most_seconds = from->evaluation.seconds - temperature_seconds * log(1 - delta_search_draw_part(state));
+  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, most_seconds));
+  if (state->now.evaluation.seconds > most_seconds) return DELTA_OK;
+  delta_search_keep_best(state);
+  delta_search_copy_plan(state, from, &state->now);
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_anneal_time(delta_search_state_t *state) {
+  if (state->candidate_count == 0) return DELTA_OK;
+  const double seconds = state->best.evaluation.seconds;
+  const uint64_t by_candidates = (uint64_t)state->candidate_count * MOVES_PER_CANDIDATE;
+  const uint64_t moves = by_candidates > LEAST_MOVES ? by_candidates : LEAST_MOVES;
+  delta_search_copy_plan(state, &state->before, &state->best);
+  for (uint64_t i = 0; i < moves && !delta_search_is_over(state); ++i) {
+    const double part = HOTTEST_PART * pow(COLDEST_PART / HOTTEST_PART, (double)i / (double)moves);
+    DELTA_RETURN_IF_ERROR(anneal_step(state, part * seconds));
+  }
+  return DELTA_OK;
+}
+
+// ---- One or two gaps at a time
+
+typedef struct ranked_gap {
+  double seconds_per_byte; // to rebuild
+  uint32_t gap;
+} ranked_gap_t;
+
+static int compare_ranks(const void *left, const void *right) {
+  const ranked_gap_t *a = left, *b = right;
+  if (a->seconds_per_byte != b->seconds_per_byte) return a->seconds_per_byte < b->seconds_per_byte ? -1 : 1;
+  return a->gap < b->gap ? -1 : a->gap > b->gap;
+}
+
+// Gaps of the best plan that are swapped, the cheapest to rebuild first; and those that are rebuilt, the dearest last.
+static uint32_t rank_gaps(delta_search_state_t *state, bool swapped, ranked_gap_t *ranked) {
+  const uint8_t *actions = state->best.actions;
+  const uint32_t active_count = delta_search_list_active(state, actions);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < active_count; ++i) {
+    const uint32_t gap = state->active[i], tensor = state->map.tensors[gap];
+    const uint8_t other = swapped ? DELTA_ACTION_REBUILD_HOLD : DELTA_ACTION_SWAP;
+    if (actions[gap] == DELTA_ACTION_KEEP || delta_action_swaps((delta_action_t)actions[gap]) != swapped) continue;
+    if (!(state->map.allowed[gap] >> other & 1)) continue;
+    const double seconds = delta_search_closure_seconds(state, actions, tensor, state->map.ends[gap]);
+    ranked[count++] = (ranked_gap_t){seconds / (double)state->problem->tensors[tensor].size_bytes, gap};
+  }
+  if (count > 0) qsort(ranked, count, sizeof *ranked, compare_ranks);
+  return count;
+}
+
+// Other actions for one gap of the best plan; what is better stays.
+static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, bool *out_better) {
+  for (uint8_t action = 0; action < DELTA_ACTION_COUNT && !delta_search_is_over(state); ++action) {
+    if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
+    delta_search_copy_plan(state, &state->now, &state->best);
+    state->now.actions[gap] = action;
+    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
+    *out_better |= delta_search_keep_best(state);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_undo(delta_search_state_t *state) {
+  ranked_gap_t *rebuilt = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(state->allocator, state->map.gap_count, &rebuilt));
+  delta_status_t status = DELTA_OK;
+  bool is_better = true;
+  for (int pass = 0; pass < UNDO_PASSES && is_better; ++pass) {
+    is_better = false;
+    const uint32_t rebuilt_count = rank_gaps(state, false, rebuilt);
+    for (uint32_t r = rebuilt_count; r-- > 0 && !delta_search_is_over(state);) {
+      DELTA_GOTO_IF_ERROR(status, improve_gap(state, rebuilt[r].gap, &is_better), cleanup);
+    }
+    const uint32_t count = delta_search_list_active(state, state->best.actions);
+    for (uint32_t i = 0; i < count && !delta_search_is_over(state); ++i) {
+      if (!delta_action_swaps((delta_action_t)state->best.actions[state->active[i]])) continue;
+      DELTA_GOTO_IF_ERROR(status, improve_gap(state, state->active[i], &is_better), cleanup);
+    }
+  }
+cleanup:
+  delta_release(state->allocator, rebuilt);
+  return status;
+}
+
+// The swapped gap takes the other's way, and the other one that of the swapped; each rebuild is tried in both forms.
+static delta_status_t try_exchange(delta_search_state_t *state, uint32_t swapped, uint32_t rebuilt, bool *inout_better) {
+  static const uint8_t ways[] = {DELTA_ACTION_REBUILD_HOLD, DELTA_ACTION_REBUILD_DROP, DELTA_ACTION_KEEP};
+  for (size_t i = 0; i < sizeof ways; ++i) {
+    if (!(state->map.allowed[swapped] >> ways[i] & 1)) continue;
+    delta_search_copy_plan(state, &state->now, &state->best);
+    state->now.actions[swapped] = ways[i];
+    state->now.actions[rebuilt] = DELTA_ACTION_SWAP;
+    DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
+    if (!delta_search_keep_best(state)) continue;
+    *inout_better = true;
+    return DELTA_OK;
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t exchange_ranked(delta_search_state_t *state, const ranked_gap_t *swapped, uint32_t swapped_count,
+                                      const ranked_gap_t *rebuilt, uint32_t rebuilt_count, bool *out_better) {
+  for (uint32_t r = rebuilt_count; r-- > 0;) {
+    for (uint32_t i = 0; i < swapped_count && swapped[i].seconds_per_byte < rebuilt[r].seconds_per_byte; ++i) {
+      if (delta_search_is_over(state)) return DELTA_OK;
+      bool is_better = false;
+      if (state->best.actions[swapped[i].gap] == DELTA_ACTION_KEEP) continue;
+      DELTA_RETURN_IF_ERROR(try_exchange(state, swapped[i].gap, rebuilt[r].gap, &is_better));
+      *out_better |= is_better;
+      if (is_better) break;
+    }
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_exchange(delta_search_state_t *state) {
+  ranked_gap_t *swapped = NULL, *rebuilt = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &swapped), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &rebuilt), cleanup);
+  for (bool is_better = true; is_better && !delta_search_is_over(state);) {
+    const uint32_t swapped_count = rank_gaps(state, true, swapped), rebuilt_count = rank_gaps(state, false, rebuilt);
+    is_better = false;
+    DELTA_GOTO_IF_ERROR(status, exchange_ranked(state, swapped, swapped_count, rebuilt, rebuilt_count, &is_better), cleanup);
+  }
+cleanup:
+  delta_release(state->allocator, swapped);
+  delta_release(state->allocator, rebuilt);
+  return status;
+}
+
+// ---- Excess
+
+delta_status_t delta_search_anneal_excess(delta_search_state_t *state) {
+  delta_search_plan_t *from = &state->before;
+  delta_search_copy_plan(state, from, &state->best);
+  double temperature = (double)from->evaluation.excess_bytes / 4 + 1;
+  for (int i = 0; i < EXCESS_TRIES && state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state); ++i) {
+    temperature *= 1 - 4.0 / EXCESS_TRIES;
+    delta_search_copy_plan(state, &state->now, from);
+    for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
+      const bool is_candidate = state->candidate_count > 0 && delta_random_below(&state->random, 3) > 0;
+      const uint32_t gap = is_candidate ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
+      state->now.actions[gap] = draw_action(state, gap);
+    }
+    DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+    if (!state->now.evaluation.is_possible) continue;
+    const double worse = (double)state->now.evaluation.excess_bytes - (double)from->evaluation.excess_bytes;
+    if (worse <= 0 || delta_search_draw_part(state) < exp(-worse / temperature)) delta_search_copy_plan(state, from, &state->now);
+  }
+  return DELTA_OK;
+}
+
+// ---- Neighbourhoods
+
+// Sets some neighbouring decisions back, or one gap to anything.
+static void disturb(delta_search_state_t *state) {
+  const uint32_t count = delta_search_list_active(state, state->now.actions);
+  if (count == 0 || delta_random_below(&state->random, 3) == 0) {
+    const uint32_t gap = state->candidate_count > 0 ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
+    state->now.actions[gap] = draw_action(state, gap);
+    return;
+  }
+  const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;
+  const uint32_t changed = 1 + delta_random_below(&state->random, most);
+  const uint32_t first = delta_random_below(&state->random, count - changed + 1);
+  for (uint32_t i = first; i < first + changed; ++i) state->now.actions[state->active[i]] = state->map.defaults[state->active[i]];
+}
+
+delta_status_t delta_search_neighbourhoods(delta_search_state_t *state) {
+  delta_search_plan_t *from = &state->before;
+  delta_search_copy_plan(state, from, &state->best);
+  for (uint32_t i = 0; i < NEIGHBOURHOODS && !delta_search_is_over(state); ++i) {
+    delta_search_copy_plan(state, &state->now, from);
+    disturb(state);
+    // From a sixteenth of the good price to sixteen times it, most draws near it.
+    const double draw = 2 * delta_search_draw_part(state) - 1;
+    const double price = state->good_price * pow(16, draw * draw * draw);
+    DELTA_RETURN_IF_ERROR(delta_search_greedy(state, price * delta_search_lane_seconds(state), delta_search_draw_part(state)));
+    DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+    const double most_seconds = from->evaluation.seconds * (1 + TOLERATED_PART * delta_search_draw_part(state));
+    if (state->now.evaluation.seconds <= most_seconds) delta_search_copy_plan(state, from, &state->now);
+    if (i % SMALL_MOVES == SMALL_MOVES - 1) delta_search_copy_plan(state, from, &state->best);
+  }
+  return DELTA_OK;
+}
