@@ -41,6 +41,7 @@ static void start(delta_test_training_t *training, const char *budget, delta_ses
                   delta_test_surprises_t *surprises) {
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
   plan_options.budget = budget;
+  plan_options.policy = "delta-fixed"; // copies much, and leaves room now and then
   plan_options.optimizer = "adamw";
   delta_test_training_write(training, deep_mlp);
   delta_test_expect_ok(delta_test_training_plan(training, &plan_options, delta_allocator_system()), "plan");
