@@ -54,6 +54,25 @@ static void write_inputs(delta_json_writer_t *writer, const delta_plan_summary_t
   delta_json_end_array(writer);
 }
 
+// How long a step takes by the costs that the plan was made with, and what the budget costs: beside the step without one, and the least that any plan of this order takes.
+static void print_step(const delta_plan_summary_t *summary) {
+  const double unlimited = summary->unlimited_step_seconds;
+  char size[DELTA_SIZE_TEXT_BYTES];
+  printf("  %-28s %10.4f s", "predicted step", summary->step_seconds);
+  if (summary->step_seconds > unlimited && unlimited > 0) {
+    printf(", %.1f %% slower than without a budget", 100 * (summary->step_seconds / unlimited - 1));
+    if (summary->lower_bound_seconds >= unlimited)
+      printf("; at least %.1f %% in any plan", 100 * (summary->lower_bound_seconds / unlimited - 1));
+  }
+  printf("\n");
+  if (summary->swapped_tensors > 0)
+    printf("  %-28s %12s, %llu tensors\n", "swapped", delta_size_text(summary->swapped_bytes, size),
+           (unsigned long long)summary->swapped_tensors);
+  if (summary->recomputed_nodes > 0)
+    printf("  %-28s %10.4f s, %llu operators\n", "computed again", summary->recompute_seconds,
+           (unsigned long long)summary->recomputed_nodes);
+}
+
 void delta_plan_report_text(const delta_plan_summary_t *summary, const char *model, const char *output) {
   printf("%s: %llu nodes, batch %lld, policy %s, for %s\n", model, (unsigned long long)summary->nodes, (long long)summary->batch,
          summary->policy, summary->device);
@@ -71,6 +90,7 @@ void delta_plan_report_text(const delta_plan_summary_t *summary, const char *mod
   } else {
     print_size("budget", summary->budget_bytes);
   }
+  print_step(summary);
   if (summary->parts > 1) printf("  %-28s %12lld\n", "parts along the batch", (long long)summary->parts);
   printf("  planned in %.2f s, numerics %s\n", summary->planning_seconds, summary->numerics_id);
   print_inputs(summary);
