@@ -16,8 +16,7 @@ typedef struct model_builder {
   int64_t *crossing_bytes; // by place: of tensors made or used before that are used later, but not there
 } model_builder_t;
 
-// Whether its bytes are in the arena, and nowhere else unless they are copied there.
-static bool counts(const delta_problem_tensor_t *tensor) {
+bool delta_bound_counts(const delta_problem_tensor_t *tensor) {
   return !delta_problem_tensor_is_state(tensor) && !(tensor->flags & DELTA_TENSOR_BELOW);
 }
 
@@ -37,7 +36,7 @@ static void share_rebuild(const delta_problem_t *problem, const delta_problem_st
 static void add_gap(model_builder_t *builder, uint32_t tensor, uint32_t end, bool counts_only) {
   const uint32_t begin = builder->previous[tensor];
   const delta_problem_tensor_t *t = &builder->problem->tensors[tensor];
-  if (!counts(t) || begin >= end) return;
+  if (!delta_bound_counts(t) || begin >= end) return;
   if (counts_only) {
     builder->crossing_bytes[begin] += (int64_t)t->size_bytes;
     builder->crossing_bytes[end] -= (int64_t)t->size_bytes;
@@ -70,17 +69,17 @@ static void walk(model_builder_t *builder, bool counts_only) {
   }
 }
 
-// The least that a step takes while it runs: an output may take the bytes of an input.
-static int64_t step_bytes(const delta_problem_t *problem, const delta_problem_step_t *step) {
+int64_t delta_bound_step_bytes(const delta_problem_t *problem, const delta_problem_step_t *step) {
   int64_t bytes = (int64_t)step->workspace_bytes, pair_bytes = 0;
   for (uint32_t k = 0; k < step->input_count; ++k) {
-    if (counts(&problem->tensors[step->inputs[k]])) bytes += (int64_t)problem->tensors[step->inputs[k]].size_bytes;
+    if (delta_bound_counts(&problem->tensors[step->inputs[k]])) bytes += (int64_t)problem->tensors[step->inputs[k]].size_bytes;
   }
   for (uint32_t k = 0; k < step->output_count; ++k) {
-    if (counts(&problem->tensors[step->outputs[k]])) bytes += (int64_t)problem->tensors[step->outputs[k]].size_bytes;
+    if (delta_bound_counts(&problem->tensors[step->outputs[k]])) bytes += (int64_t)problem->tensors[step->outputs[k]].size_bytes;
   }
   for (uint32_t k = 0; k < step->inplace_count; ++k) {
-    if (counts(&problem->tensors[step->inplace[k].input])) pair_bytes += (int64_t)problem->tensors[step->inplace[k].input].size_bytes;
+    if (delta_bound_counts(&problem->tensors[step->inplace[k].input]))
+      pair_bytes += (int64_t)problem->tensors[step->inplace[k].input].size_bytes;
   }
   return bytes > pair_bytes ? bytes - pair_bytes : 0;
 }
@@ -89,7 +88,7 @@ static void find_needs(model_builder_t *builder, uint64_t capacity_bytes) {
   int64_t crossing_bytes = 0;
   for (uint32_t p = 0; p < builder->model->place_count; ++p) {
     crossing_bytes += builder->crossing_bytes[p];
-    const int64_t own_bytes = step_bytes(builder->problem, &builder->problem->steps[builder->order->steps[p]]);
+    const int64_t own_bytes = delta_bound_step_bytes(builder->problem, &builder->problem->steps[builder->order->steps[p]]);
     builder->model->need_bytes[p] = (double)(crossing_bytes + own_bytes) - (double)capacity_bytes;
   }
 }

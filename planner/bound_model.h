@@ -30,6 +30,11 @@ typedef struct delta_bound_model {
   double offload_seconds, prefetch_seconds; // for a byte; INFINITY: no such lane
 } delta_bound_model_t;
 
+// Whether a tensor's bytes are in the arena, and nowhere else unless they are copied there.
+bool delta_bound_counts(const delta_problem_tensor_t *tensor);
+// The least that a step takes while it runs: an output may take the bytes of an input.
+int64_t delta_bound_step_bytes(const delta_problem_t *problem, const delta_problem_step_t *step);
+
 // Everything lives in `region`. INFINITY for lanes that the problem has not.
 DELTA_MUST_USE delta_status_t delta_bound_model_make(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
                                                      delta_region_t *region, delta_bound_model_t *out_model);

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "planner/bound_model.h"
+
 #define NONE DELTA_PROBLEM_NONE
 
 typedef struct bound_tables {
@@ -18,15 +20,10 @@ static delta_status_t allocate_tables(const delta_problem_t *problem, const delt
   return DELTA_REGION_ALLOCATE(region, (size_t)order->step_count + 2, &tables->crossing_bytes);
 }
 
-// Whether its bytes are in the arena, and nowhere else unless they are copied there.
-static bool counts(const delta_problem_tensor_t *tensor) {
-  return !delta_problem_tensor_is_state(tensor) && !(tensor->flags & DELTA_TENSOR_BELOW);
-}
-
 // Adds the gap of a tensor between two places: it covers those in between.
 static void cover_gap(const delta_problem_t *problem, bound_tables_t *tables, uint32_t tensor, uint32_t end) {
   const uint32_t begin = tables->previous[tensor]; // one after the use before
-  if (!counts(&problem->tensors[tensor]) || begin >= end) return;
+  if (!delta_bound_counts(&problem->tensors[tensor]) || begin >= end) return;
   tables->crossing_bytes[begin] += (int64_t)problem->tensors[tensor].size_bytes;
   tables->crossing_bytes[end] -= (int64_t)problem->tensors[tensor].size_bytes;
 }
@@ -44,21 +41,6 @@ static void cover_gaps(const delta_problem_t *problem, const delta_order_t *orde
     if (problem->tensors[t].flags & DELTA_TENSOR_OUTPUT) cover_gap(problem, tables, t, order->step_count);
   }
   for (uint32_t p = 0; p < order->step_count; ++p) tables->crossing_bytes[p + 1] += tables->crossing_bytes[p];
-}
-
-// The least that a step takes while it runs: an output may take the bytes of an input.
-static int64_t step_bytes(const delta_problem_t *problem, const delta_problem_step_t *step) {
-  int64_t bytes = (int64_t)step->workspace_bytes, pair_bytes = 0;
-  for (uint32_t k = 0; k < step->input_count; ++k) {
-    if (counts(&problem->tensors[step->inputs[k]])) bytes += (int64_t)problem->tensors[step->inputs[k]].size_bytes;
-  }
-  for (uint32_t k = 0; k < step->output_count; ++k) {
-    if (counts(&problem->tensors[step->outputs[k]])) bytes += (int64_t)problem->tensors[step->outputs[k]].size_bytes;
-  }
-  for (uint32_t k = 0; k < step->inplace_count; ++k) {
-    if (counts(&problem->tensors[step->inplace[k].input])) pair_bytes += (int64_t)problem->tensors[step->inplace[k].input].size_bytes;
-  }
-  return bytes > pair_bytes ? bytes - pair_bytes : 0;
 }
 
 // Seconds for a byte that is made again.
@@ -108,7 +90,7 @@ static double find_bound(const delta_problem_t *problem, const delta_order_t *or
                          .prefetch = problem->prefetch_bytes_per_second > 0 ? 1 / problem->prefetch_bytes_per_second : INFINITY};
   for (uint32_t p = 0; p < order->step_count && capacity_bytes <= INT64_MAX; ++p) {
     const delta_problem_step_t *step = &problem->steps[order->steps[p]];
-    const int64_t left_bytes = tables->crossing_bytes[p] + step_bytes(problem, step) - (int64_t)capacity_bytes;
+    const int64_t left_bytes = tables->crossing_bytes[p] + delta_bound_step_bytes(problem, step) - (int64_t)capacity_bytes;
     place.before_seconds = before_seconds;
     place.after_seconds = total_seconds - before_seconds;
     place.bytes = (double)(left_bytes < tables->crossing_bytes[p] ? left_bytes : tables->crossing_bytes[p]);

@@ -14,21 +14,6 @@
 enum { BATCH = 24, WEIGHT_COUNT = 64 * 64 };
 static const double rate = 0.05;
 
-static const char wide_mlp[] =
-    "input x float32 [N,32]\n"
-    "init w1 float32 [32,64] 0\n"
-    "init w2 float32 [64,64] 0\n"
-    "init w3 float32 [64,64] 0\n"
-    "init w4 float32 [64,5] 0\n"
-    "node MatMul x w1 -> a1\n"
-    "node Tanh a1 -> h1\n"
-    "node MatMul h1 w2 -> a2\n"
-    "node Sigmoid a2 -> h2\n"
-    "node MatMul h2 w3 -> a3\n"
-    "node Tanh a3 -> h3\n"
-    "node MatMul h3 w4 -> logits\n"
-    "output logits\n";
-
 static delta_plan_options_t plan_options(const char *budget, int accumulate) {
   delta_plan_options_t options = delta_test_plan_options(BATCH);
   options.budget = budget;
@@ -89,8 +74,8 @@ ParameterizedTestParameters(session_budget, results_do_not_depend_on_the_budget)
 ParameterizedTest(budget_case_t *c, session_budget, results_do_not_depend_on_the_budget) {
   delta_test_training_t free_training, training;
   const delta_plan_options_t without = plan_options("unlimited", c->accumulate), within = plan_options(c->budget, c->accumulate);
-  delta_test_training_open(&free_training, wide_mlp, &without);
-  delta_test_training_open(&training, wide_mlp, &within);
+  delta_test_training_open(&free_training, delta_test_wide_mlp, &without);
+  delta_test_training_open(&training, delta_test_wide_mlp, &within);
   trained_t wanted = train(&free_training, c->accumulate > 1), found = train(&training, c->accumulate > 1);
   cr_expect_eq(memcmp(wanted.losses, found.losses, sizeof wanted.losses), 0, "%s: losses differ", c->name);
   cr_expect_eq(wanted.states.count, found.states.count);
@@ -108,7 +93,7 @@ ParameterizedTest(budget_case_t *c, session_budget, results_do_not_depend_on_the
 
 static void open_smallest(delta_test_training_t *training) {
   const delta_plan_options_t options = plan_options("minimum", 1);
-  delta_test_training_open(training, wide_mlp, &options);
+  delta_test_training_open(training, delta_test_wide_mlp, &options);
   cr_assert_gt(count_below(training->plan), 0);
 }
 
@@ -126,7 +111,7 @@ Test(session_budget, states_below_are_read_and_written) {
 static void export_trained(const char *budget, char **out_file, size_t *out_size) {
   delta_test_training_t training;
   const delta_plan_options_t options = plan_options(budget, 1);
-  delta_test_training_open(&training, wide_mlp, &options);
+  delta_test_training_open(&training, delta_test_wide_mlp, &options);
   for (int step = 0; step < 3; ++step) delta_test_run(training.session, DELTA_RUN_TRAIN, 10 * step, BATCH, rate);
   char path[DELTA_TEST_PATH_BYTES];
   delta_test_folder_path(&training.folder, "trained.onnx", path);
@@ -203,7 +188,7 @@ Test(session_budget, the_room_below_is_a_budget_too) {
     delta_test_training_t training;
     delta_plan_options_t options = plan_options("minimum", 1);
     options.host_budget = rooms[i];
-    delta_test_training_open(&training, wide_mlp, &options);
+    delta_test_training_open(&training, delta_test_wide_mlp, &options);
     const uint64_t room_bytes = training.plan->totals.host_budget_bytes;
     for (uint32_t p = 0; p < training.plan->program_count; ++p) cr_expect_leq(training.plan->programs[p].schedule->host_bytes, room_bytes);
     minimum_bytes[i] = training.plan->totals.minimum_budget_bytes;

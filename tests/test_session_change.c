@@ -11,28 +11,13 @@
 
 enum { BATCH = 48, STEPS = 6 };
 
-static const char wide_mlp[] =
-    "input x float32 [N,32]\n"
-    "init w1 float32 [32,64] 0\n"
-    "init w2 float32 [64,64] 0\n"
-    "init w3 float32 [64,64] 0\n"
-    "init w4 float32 [64,5] 0\n"
-    "node MatMul x w1 -> a1\n"
-    "node Tanh a1 -> h1\n"
-    "node MatMul h1 w2 -> a2\n"
-    "node Sigmoid a2 -> h2\n"
-    "node MatMul h2 w3 -> a3\n"
-    "node Tanh a3 -> h3\n"
-    "node MatMul h3 w4 -> logits\n"
-    "output logits\n";
-
 static void open_training(delta_test_training_t *training, const char *policy, const char *budget, int accumulate) {
   delta_plan_options_t options = delta_test_plan_options(BATCH);
   options.policy = policy;
   options.budget = budget;
   options.optimizer = "adamw";
   options.accumulate = accumulate;
-  delta_test_training_open(training, wide_mlp, &options);
+  delta_test_training_open(training, delta_test_wide_mlp, &options);
 }
 
 typedef struct change_case {

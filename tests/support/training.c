@@ -23,6 +23,21 @@ const char delta_test_mlp[] =
     "node Add d b2 -> logits\n"
     "output logits\n";
 
+const char delta_test_wide_mlp[] =
+    "input x float32 [N,32]\n"
+    "init w1 float32 [32,64] 0\n"
+    "init w2 float32 [64,64] 0\n"
+    "init w3 float32 [64,64] 0\n"
+    "init w4 float32 [64,5] 0\n"
+    "node MatMul x w1 -> a1\n"
+    "node Tanh a1 -> h1\n"
+    "node MatMul h1 w2 -> a2\n"
+    "node Sigmoid a2 -> h2\n"
+    "node MatMul h2 w3 -> a3\n"
+    "node Tanh a3 -> h3\n"
+    "node MatMul h3 w4 -> logits\n"
+    "output logits\n";
+
 const char delta_test_batchnorm[] =
     "opset 15\n"
     "input x float32 [N,2,5,5]\n"

@@ -8,6 +8,8 @@
 
 // Two layers of x [N, 4] to logits [N, 3].
 extern const char delta_test_mlp[];
+// Four layers of x [N, 32] to logits [N, 5], whose activations and states are worth moving.
+extern const char delta_test_wide_mlp[];
 // Convolution and batch normalization of x [N, 2, 5, 5] to logits [N, 3].
 extern const char delta_test_batchnorm[];
 
