@@ -27,11 +27,16 @@ static delta_status_t check_graph(const delta_plan_program_t *planned, const del
       (long long)planned->batch);
 }
 
+// What a program may take: a lower budget that has been asked for holds at once, also while the plan for it is being made.
+static uint64_t usable_budget(const delta_session_t *session) {
+  return session->wanted_budget_bytes < session->budget_bytes ? session->wanted_budget_bytes : session->budget_bytes;
+}
+
 // Plans a batch size that the plan does not have, within the budget.
 static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
-  const uint64_t capacity_bytes = delta_budget_capacity(session->budget_bytes, session->state_bytes, session->device->granule_bytes);
+  const uint64_t capacity_bytes = delta_budget_capacity(usable_budget(session), session->state_bytes, session->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_program_plan(&program->parts, policy, session->plan->levers, capacity_bytes, session->allocator, &result);
   if (status) return delta_status_annotate(status, "a batch of %lld rows", (long long)program->parts.batch);
@@ -49,9 +54,9 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
     return delta_status_make(OUT_OF_MEMORY, "the program's arena does not fit the address space");
   }
   if (rounded_bytes <= session->committed_bytes) return DELTA_OK;
-  if (rounded_bytes > session->budget_bytes) {
+  if (rounded_bytes > usable_budget(session)) {
     return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the budget is %llu: give a larger --budget", rounded_bytes,
-                             (unsigned long long)session->budget_bytes);
+                             (unsigned long long)usable_budget(session));
   }
   DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, rounded_bytes));
   session->committed_bytes = rounded_bytes;

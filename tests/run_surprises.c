@@ -93,13 +93,13 @@ static delta_status_t train(const subject_t *subject, delta_session_t *session, 
     const int64_t rows = step == 2 && batch > 1 && !delta_session_has_fixed_batch(session) ? batch - 1 : batch;
     DELTA_RETURN_IF_ERROR(delta_test_run_seeded_with(session, DELTA_RUN_TRAIN, rows, (uint64_t)step, change_inside, &feed, &report));
     outcome->losses[step] = report.loss;
-    if (report.arena_peak_bytes > wanted_bytes) {
-      return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step,
-                               (unsigned long long)report.arena_peak_bytes, (unsigned long long)wanted_bytes);
-    }
     for (size_t e = 0; e < report.event_count; ++e) {
       if (strstr(report.events[e], "refused")) return delta_status_make(INTERNAL, "step %d: %s", step, report.events[e]);
       if (is_verbose) printf("%s, script %u, step %d: %s\n", subject->model.name, script->number, step, report.events[e]);
+    }
+    if (report.arena_peak_bytes > wanted_bytes) {
+      return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step,
+                               (unsigned long long)report.arena_peak_bytes, (unsigned long long)wanted_bytes);
     }
   }
   DELTA_RETURN_IF_ERROR(delta_test_run_seeded(session, DELTA_RUN_EVALUATE, batch, 99, &report));
