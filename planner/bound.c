@@ -56,8 +56,7 @@ static double log_add(double a, double b) { return a > b ? a + log1p(exp(b - a))
 
 // A unit of flow over all paths, each with a weight exponential in its length.
 static void spread_flow(uint32_t cut_count, delta_bound_vector_t *lengths, double sharpness, delta_bound_vector_t *out_flow) {
-  double weights[CUTS], through[CUTS] = {0}; // logarithms of what all paths to a cut weigh; flow through it
-  weights[0] = 0;
+  double weights[CUTS] = {0}, through[CUTS] = {0}; // logarithms of what all paths to a cut weigh; flow through it
   for (uint32_t j = 1; j < cut_count; ++j) {
     weights[j] = weights[j - 1] + sharpness * *delta_bound_compute(lengths, j - 1);
     for (uint32_t i = 0; i < j; ++i) {

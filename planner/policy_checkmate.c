@@ -79,7 +79,11 @@ static bool stays(const checkmate_t *rule, uint32_t tensor) {
   return rule->rival->problem->tensors[rule->tensors[tensor]].flags & DELTA_TENSOR_OUTPUT;
 }
 
-static double units_of(const checkmate_t *rule, uint64_t bytes) { return (double)(bytes / rule->unit_bytes); }
+// Whole units: sizes are multiples of one.
+static double units_of(const checkmate_t *rule, uint64_t bytes) {
+  const uint64_t units = bytes / rule->unit_bytes;
+  return (double)units;
+}
 
 static double tensor_units(const checkmate_t *rule, uint32_t tensor) {
   return units_of(rule, rule->rival->problem->tensors[rule->tensors[tensor]].size_bytes);

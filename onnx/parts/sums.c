@@ -62,7 +62,7 @@ static void join_small(const delta_part_sum_t *sum, const uint32_t *outputs, uin
   delta_emit_t *emit = &sum->rewrite->emit;
   const uint32_t count = sum->assignment->count, most = DELTA_EXPR_MAX_INPUTS / count;
   for (uint32_t done = 0, taken; done < output_count; done += taken) {
-    delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS], totals[DELTA_EXPR_MAX_OUTPUTS];
+    delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS], totals[DELTA_EXPR_MAX_OUTPUTS] = {{.index = 0}};
     delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
     delta_expr_builder_t builder;
     taken = output_count - done < most ? output_count - done : most;
@@ -114,12 +114,12 @@ static moments_t join_moments(delta_emit_t *emit, const moments_t *sets, uint32_
   delta_expr_builder_t b;
   delta_expr_builder_init(&b, delta_expr_compute_type(&dtype, 1));
   uint16_t mean = 0, variance = 0;
-  for (uint16_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const uint16_t share = delta_expr_real(&b, sets[i].count / all.count);
     const uint16_t term = delta_expr_binary(&b, DELTA_EXPR_MUL, delta_expr_input(&b, (uint16_t)(2 * i)), share);
     mean = i == 0 ? term : delta_expr_binary(&b, DELTA_EXPR_ADD, mean, term);
   }
-  for (uint16_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const uint16_t distance = delta_expr_binary(&b, DELTA_EXPR_SUB, delta_expr_input(&b, (uint16_t)(2 * i)), mean);
     const uint16_t square = delta_expr_binary(&b, DELTA_EXPR_MUL, distance, distance);
     const uint16_t within = delta_expr_binary(&b, DELTA_EXPR_ADD, delta_expr_input(&b, (uint16_t)(2 * i + 1)), square);
@@ -137,7 +137,7 @@ static moments_t join_moments(delta_emit_t *emit, const moments_t *sets, uint32_
 // All parts' moments at once, in groups as large as an expression allows.
 static void finish_moments(const delta_part_sum_t *sum) {
   enum { GROUP = DELTA_EXPR_MAX_INPUTS / 2 };
-  moments_t sets[DELTA_PARTS_MAX];
+  moments_t sets[DELTA_PARTS_MAX] = {{.count = 0}};
   uint32_t count = sum->assignment->count;
   const delta_shape_t *shape = &delta_node_input(sum->assignment->graph, sum->node, 0)->shape;
   const int64_t size = shape->dims[sum->made->inputs[0]];
