@@ -54,7 +54,7 @@ static void write_inputs(delta_json_writer_t *writer, const delta_plan_summary_t
   delta_json_end_array(writer);
 }
 
-// How long a step takes by the costs that the plan was made with, and what the budget costs: beside the step without one, and the least that any plan of this order takes.
+// How long a step takes by the costs that the plan was made with, and what the budget costs: beside the step without one, and the least that any plan of this order takes with the states where this one has them.
 static void print_step(const delta_plan_summary_t *summary) {
   const double unlimited = summary->unlimited_step_seconds;
   char size[DELTA_SIZE_TEXT_BYTES];
@@ -62,7 +62,7 @@ static void print_step(const delta_plan_summary_t *summary) {
   if (summary->step_seconds > unlimited && unlimited > 0) {
     printf(", %.1f %% slower than without a budget", 100 * (summary->step_seconds / unlimited - 1));
     if (summary->lower_bound_seconds >= unlimited)
-      printf("; at least %.1f %% in any plan", 100 * (summary->lower_bound_seconds / unlimited - 1));
+      printf("; at least %.1f %% by the bound", 100 * (summary->lower_bound_seconds / unlimited - 1));
   }
   printf("\n");
   if (summary->swapped_tensors > 0)

@@ -289,6 +289,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   program->batch = parts->batch;
   program->schedule = result.schedule;
   if (index == 0) {
+    plan->totals.lower_bound_seconds = result.lower_bound_seconds;
     plan->seed_policy = result.seed_policy;
     plan->seed_is_plan = result.seed_is_plan;
   }
