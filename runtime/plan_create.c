@@ -254,6 +254,19 @@ static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
+// The part of the time that a program's search gets: only those that do not fit as they are need any, and the first, which runs in every step, most of it.
+static double time_share(const delta_plan_maker_t *maker, uint32_t index, uint64_t capacity_bytes) {
+  enum { FIRST_WEIGHT = 4 };
+  int own = 0, all = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    if (delta_planner_kept(maker->planners[i])->arena_bytes <= capacity_bytes) continue;
+    const int weight = i == 0 ? FIRST_WEIGHT : 1;
+    own += i == index ? weight : 0;
+    all += weight;
+  }
+  return own > 0 ? (double)own / all : 0;
+}
+
 // Writes what the planner is asked, before it answers.
 static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_bytes) {
   delta_problem_t *problem = maker->parts[0].problem;
@@ -272,7 +285,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
-  give_effort(maker, index, maker->options->time_limit_seconds / maker->part_count); // the programs share the time
+  give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes));
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
