@@ -33,8 +33,6 @@ typedef struct delta_plan_settings {
   int optimizer, batchnorm, init; // indices of their choices
   bool nesterov, batchnorm_unbiased, json, verbose, devices, fit, compare;
   delta_option_list_t dims, freeze, train;
-  const char *unavailable; // options of later versions store here
-  bool unavailable_flag;
 } delta_plan_settings_t;
 
 #define CHOICE_NAME(id, name, ...) name,
@@ -44,8 +42,6 @@ static const char *const batchnorm_choices[] = {DELTA_BATCHNORM_MODES(CHOICE_NAM
 static const char *const init_choices[] = {"as-given", "random", NULL};
 
 #define AT(member) offsetof(delta_plan_settings_t, member)
-#define LATER(section, name, kind, argument, member, help) \
-  DELTA_OPTION_LATER(section, name, kind, argument, delta_plan_settings_t, member, help)
 static const delta_option_t option_rows[] = {
     {.section = "OUTPUT",
      .name = "-o",
@@ -359,7 +355,6 @@ static const delta_option_t option_rows[] = {
      .offset = AT(train),
      .help = "Initializers that train; with it no others do, and what it matches trains even when --freeze matches too."},
 };
-#undef LATER
 #undef AT
 
 static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [options]",
