@@ -122,6 +122,7 @@ typedef struct delta_planner_effort {
   void *self;                           // Borrowed.
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
+  bool proves_bound;                // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {

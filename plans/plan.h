@@ -86,6 +86,9 @@ struct delta_plan {
   uint32_t point_count;
 };
 
+// What a state is in reports of memory.
+delta_tensor_class_t delta_class_of_state(delta_state_kind_t kind);
+
 DELTA_MUST_USE delta_status_t delta_plan_create_empty(delta_allocator_t allocator, delta_plan_t **out_plan); // empty, budget unlimited
 
 // Text of a plan; UNSUPPORTED for numbers of 2^53 and more, NaN and infinity. Equal plans give equal bytes, and read(write(plan)) writes the same bytes again.

@@ -3,6 +3,15 @@
 #include "base/map.h"
 #include "plans/plan.h"
 
+delta_tensor_class_t delta_class_of_state(delta_state_kind_t kind) {
+  static const delta_tensor_class_t classes[] = {
+      [DELTA_STATE_PARAMETER] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_FROZEN] = DELTA_CLASS_PARAMETERS,
+      [DELTA_STATE_STATISTIC] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_MOMENT] = DELTA_CLASS_OPTIMIZER,
+      [DELTA_STATE_ACCUMULATOR] = DELTA_CLASS_GRADIENTS, [DELTA_STATE_COUNTER] = DELTA_CLASS_OTHER,
+  };
+  return classes[kind];
+}
+
 static delta_status_t compare_state(const delta_plan_state_t *placed, const delta_state_t *state) {
   if (placed->kind == state->kind && placed->dtype == state->dtype && delta_shape_equal(&placed->shape, &state->shape)) return DELTA_OK;
   char placed_shape[DELTA_SHAPE_TEXT_BYTES], shape[DELTA_SHAPE_TEXT_BYTES];

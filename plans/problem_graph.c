@@ -5,6 +5,7 @@
 // reads are gradients; what the update phase computes, and constants, are other; a state's new value is what the state is.
 #include "base/checked.h"
 #include "onnx/graph/graph.h"
+#include "plans/plan.h"
 #include "plans/problem.h"
 
 typedef struct problem_builder {
@@ -14,19 +15,13 @@ typedef struct problem_builder {
   uint32_t *tensor_of_storage; // by graph tensor
 } problem_builder_t;
 
-static const delta_tensor_class_t class_of_state_kind[] = {
-    [DELTA_STATE_PARAMETER] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_FROZEN] = DELTA_CLASS_PARAMETERS,
-    [DELTA_STATE_STATISTIC] = DELTA_CLASS_PARAMETERS,  [DELTA_STATE_MOMENT] = DELTA_CLASS_OPTIMIZER,
-    [DELTA_STATE_ACCUMULATOR] = DELTA_CLASS_GRADIENTS, [DELTA_STATE_COUNTER] = DELTA_CLASS_OTHER,
-};
-
 static uint32_t storage_index(const delta_graph_t *graph, delta_tensor_id_t tensor) {
   return delta_graph_tensor(graph, tensor)->storage.index;
 }
 
 static delta_tensor_class_t class_of_tensor(const delta_graph_t *graph, const delta_tensor_t *tensor) {
   if (tensor->role == DELTA_ROLE_INPUT) return DELTA_CLASS_INPUTS;
-  if (tensor->role == DELTA_ROLE_STATE) return class_of_state_kind[graph->states.items[tensor->state].kind];
+  if (tensor->role == DELTA_ROLE_STATE) return delta_class_of_state(graph->states.items[tensor->state].kind);
   const delta_node_t *producer = delta_graph_node(graph, tensor->producer);
   const bool is_other = producer->op == DELTA_CORE_CONSTANT || producer->phase == DELTA_PHASE_UPDATE;
   return is_other ? DELTA_CLASS_OTHER : DELTA_CLASS_ACTIVATIONS;
@@ -86,10 +81,10 @@ static delta_status_t bind_state(problem_builder_t *builder, const delta_state_t
     current = builder->tensor_of_storage[state->current.index];
   } else {
     const size_t data_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-    DELTA_RETURN_IF_ERROR(add_tensor(builder, state->name, data_bytes, DELTA_TENSOR_STATE, class_of_state_kind[state->kind], &current));
+    DELTA_RETURN_IF_ERROR(add_tensor(builder, state->name, data_bytes, DELTA_TENSOR_STATE, delta_class_of_state(state->kind), &current));
   }
   tensor->becomes_state = current;
-  tensor->kind = class_of_state_kind[state->kind];
+  tensor->kind = delta_class_of_state(state->kind);
   return DELTA_OK;
 }
 

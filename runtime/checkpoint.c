@@ -30,12 +30,6 @@ static const char format_name[] = "delta-checkpoint", texts_hash_key[] = "texts_
 #define COUNT_KEY(key) +1
 enum { HEAD_TEXTS = 0 HEAD_KEYS(COUNT_KEY) };
 
-static const char *const kind_names[] = {
-#define KIND_NAME(id, name) name,
-    DELTA_STATE_KINDS(KIND_NAME)
-#undef KIND_NAME
-};
-
 // SHA-256 of all texts but itself: a changed digit of a position is found, too.
 static void hash_texts(const delta_safetensors_header_t *header, char out_hash[DELTA_SHA256_TEXT_BYTES]) {
   delta_sha256_t hash;
@@ -104,7 +98,7 @@ static delta_status_t describe(saving_t *saving, const delta_training_position_t
     const delta_plan_state_t *state = &plan->states[i];
     char *key = NULL;
     DELTA_RETURN_IF_ERROR(delta_region_format(&saving->region, &key, "%s%s", tensor_prefix, state->name));
-    DELTA_RETURN_IF_ERROR(add_text(saving, key, &saving->tensor_texts[i], "%s %s", kind_names[state->kind], zeros));
+    DELTA_RETURN_IF_ERROR(add_text(saving, key, &saving->tensor_texts[i], "%s %s", delta_state_kind_names.names[state->kind], zeros));
     header->tensors[i] = (delta_safetensors_tensor_t){.name = state->name, .dtype = state->dtype, .shape = state->shape};
   }
   header->tensor_count = plan->state_count;
@@ -222,9 +216,9 @@ static delta_status_t find_hash(const delta_safetensors_t *file, delta_region_t 
   const char *text = NULL;
   DELTA_RETURN_IF_ERROR(need_text(file, key, &text));
   const size_t kind_bytes = strcspn(text, " ");
-  if (kind_bytes != strlen(kind_names[kind]) || strncmp(text, kind_names[kind], kind_bytes) != 0) {
+  if (kind_bytes != strlen(delta_state_kind_names.names[kind]) || strncmp(text, delta_state_kind_names.names[kind], kind_bytes) != 0) {
     return delta_status_make(MISMATCH, "tensor '%s' is of kind %.*s there and %s in the plan (--train and --freeze say what trains)", name,
-                             (int)kind_bytes, text, kind_names[kind]);
+                             (int)kind_bytes, text, delta_state_kind_names.names[kind]);
   }
   *out_hash = text + kind_bytes + (text[kind_bytes] != 0);
   return DELTA_OK;
@@ -251,7 +245,8 @@ static delta_status_t match_state(const delta_safetensors_t *file, const delta_p
   *out_tensor = delta_safetensors_find(file, state->name);
   if (!*out_tensor && state->kind == DELTA_STATE_ACCUMULATOR) return DELTA_OK;
   if (!*out_tensor)
-    return delta_status_make(MISMATCH, "it has no tensor '%s', which the plan has (%s)", state->name, kind_names[state->kind]);
+    return delta_status_make(MISMATCH, "it has no tensor '%s', which the plan has (%s)", state->name,
+                             delta_state_kind_names.names[state->kind]);
   char shapes[2][DELTA_SHAPE_TEXT_BYTES];
   if ((*out_tensor)->dtype == state->dtype && delta_shape_equal(&(*out_tensor)->shape, &state->shape)) return DELTA_OK;
   return delta_status_make(MISMATCH, "tensor '%s' is %s %s there and %s %s in the plan", state->name,

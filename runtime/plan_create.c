@@ -243,14 +243,15 @@ static void start_clock(void *self) {
 }
 
 // How long the next search may take.
-static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds) {
+static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, bool proves_bound) {
   maker->limit_seconds = limit_seconds;
   start_clock(maker);
   const delta_planner_effort_t effort = {.seed = maker->options->seed,
                                          .is_past_deadline = is_past_deadline,
                                          .self = maker,
                                          .begins_with_rivals = maker->options->begin_with_rivals,
-                                         .begin_search = start_clock};
+                                         .begin_search = start_clock,
+                                         .proves_bound = proves_bound};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -285,7 +286,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
-  give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes));
+  give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes), index == 0);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -328,20 +329,6 @@ static delta_status_t plan_programs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static delta_tensor_class_t class_of_state(delta_state_kind_t kind) {
-  switch (kind) {
-    case DELTA_STATE_PARAMETER:
-    case DELTA_STATE_FROZEN:
-      return DELTA_CLASS_PARAMETERS;
-    case DELTA_STATE_MOMENT:
-      return DELTA_CLASS_OPTIMIZER;
-    case DELTA_STATE_ACCUMULATOR:
-      return DELTA_CLASS_GRADIENTS;
-    default:
-      return DELTA_CLASS_OTHER;
-  }
-}
-
 // Bytes by kind at the peak of the first program, states included: the sum is peak_bytes.
 static void count_memory(delta_plan_maker_t *maker) {
   const delta_plan_t *plan = maker->plan;
@@ -349,7 +336,7 @@ static void count_memory(delta_plan_maker_t *maker) {
   uint64_t *memory = maker->plan->totals.memory_bytes;
   uint64_t counted_bytes = 0;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
-    if (!plan->states[i].is_below) memory[class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
+    if (!plan->states[i].is_below) memory[delta_class_of_state(plan->states[i].kind)] += plan->states[i].size_bytes;
   }
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
     const delta_buffer_t *buffer = &schedule->buffers[i];
@@ -491,7 +478,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(choose_homes(maker));
-  give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED);
+  give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, false);
   delta_status_t status = delta_planner_plan(
       maker->planners[0], delta_budget_capacity(budget_bytes, totals->state_bytes, maker->device->granule_bytes), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {

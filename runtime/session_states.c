@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "onnx/export.h"
+#include "plans/plan_json.h"
 #include "runtime/initial.h"
 #include "runtime/session_parts.h"
 
@@ -84,19 +85,13 @@ uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name)
 
 size_t delta_session_state_count(const delta_session_t *session) { return session->plan->state_count; }
 
-static const char *const state_kind_names[] = {
-#define STATE_KIND_NAME(id, name) name,
-    DELTA_STATE_KINDS(STATE_KIND_NAME)
-#undef STATE_KIND_NAME
-};
-
 delta_status_t delta_session_state(const delta_session_t *session, size_t index, delta_state_info_t *out_info) {
   if (index >= session->plan->state_count)
     return delta_status_make(INVALID_ARGUMENT, "state number %zu: there are %u", index, session->plan->state_count);
   const delta_plan_state_t *state = &session->plan->states[index];
   *out_info = (delta_state_info_t){
       .name = state->name,
-      .kind = state_kind_names[state->kind],
+      .kind = delta_state_kind_names.names[state->kind],
       .dtype = delta_dtype_name(state->dtype),
       .rank = state->shape.rank,
       .size_bytes = state_content_bytes(state),
