@@ -609,6 +609,13 @@ Test(cli, resumed_trainings_go_on, .timeout = 60) {
       &w, "deltarun a.plan --data x=x.npy,label=y.npy --epochs 4 --seed 5 --metrics parts.jsonl --checkpoint ck --resume -o parts.onnx");
   delta_workplace_expect(&w,
                          "cmp whole.onnx parts.onnx && test $(wc -l <whole.jsonl) = $(wc -l <parts.jsonl) && test $(ls ck | wc -l) = 2");
+  // One that cannot be written is told, and tried again; only the last is an error.
+  const delta_process_result_t *full =
+      delta_workplace_run(&w, "ulimit -f 1; deltarun a.plan --data x=x.npy,label=y.npy --epochs 3 --checkpoint full");
+  cr_expect_eq(full->exit_status, 1, "exit %d", full->exit_status);
+  cr_expect(delta_words_all(full->output, "without a checkpoint of step 6|File too large"), "%s", full->output);
+  cr_expect(delta_words_all(full->error, "checkpoint|full|File too large"), "%s", full->error);
+  delta_workplace_expect(&w, "test -z \"$(ls full)\"");
   delta_workplace_expect(
       &w,
       "printf X | dd of=ck/$(ls ck | tail -1) bs=1 seek=900 conv=notrunc 2>/dev/null; "
