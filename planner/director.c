@@ -78,13 +78,3 @@ delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delt
   *out_costs = (delta_gap_costs_t){.swap_seconds = swap_seconds(timeline, gap, step) * price->lane_share, .rebuild_seconds = walk.seconds};
   return DELTA_OK;
 }
-
-delta_status_t delta_director(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step, const delta_price_t *price,
-                              delta_allocator_t allocator, delta_action_t *out_action, double *out_seconds) {
-  delta_gap_costs_t costs;
-  DELTA_RETURN_IF_ERROR(delta_director_costs(timeline, gap, step, price, allocator, &costs));
-  const bool swaps = costs.swap_seconds <= costs.rebuild_seconds;
-  *out_action = swaps ? DELTA_ACTION_SWAP : DELTA_ACTION_REBUILD_HOLD;
-  *out_seconds = swaps ? costs.swap_seconds : costs.rebuild_seconds;
-  return DELTA_OK;
-}

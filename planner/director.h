@@ -17,9 +17,4 @@ typedef struct delta_gap_costs {
 DELTA_MUST_USE delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step,
                                                    const delta_price_t *price, delta_allocator_t allocator, delta_gap_costs_t *out_costs);
 
-// The cheaper of SWAP and REBUILD_HOLD for a gap that covers `step`; *out_seconds is INFINITY when neither is possible.
-DELTA_MUST_USE delta_status_t delta_director(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step,
-                                             const delta_price_t *price, delta_allocator_t allocator, delta_action_t *out_action,
-                                             double *out_seconds);
-
 #endif // DELTA_PLANNER_DIRECTOR_H_

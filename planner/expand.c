@@ -14,7 +14,8 @@ static const char *const action_names[] = {
 #undef DELTA_ACTION_NAME
 };
 
-int delta_decision_compare(const delta_decision_t *a, const delta_decision_t *b) {
+// By tensor, use, place.
+static int compare_decisions(const delta_decision_t *a, const delta_decision_t *b) {
   if (a->tensor != b->tensor) return a->tensor < b->tensor ? -1 : 1;
   if (a->use != b->use) return a->use < b->use ? -1 : 1;
   return a->place < b->place ? -1 : a->place > b->place;
@@ -29,7 +30,7 @@ static delta_status_t check_decisions(const delta_problem_t *problem, const delt
       return delta_status_make(INVALID_ARGUMENT, "decision %zu names tensor %u of %u and action %d", i, decision->tensor,
                                problem->tensor_count, (int)decision->action);
     }
-    if (before && delta_decision_compare(before, decision) >= 0) {
+    if (before && compare_decisions(before, decision) >= 0) {
       return delta_status_make(INVALID_ARGUMENT, "decisions %zu and %zu are not sorted by tensor, use and place", i - 1, i);
     }
     if (decision->action != DELTA_ACTION_KEEP && delta_problem_tensor_is_state(&problem->tensors[decision->tensor])) {

@@ -77,8 +77,6 @@ typedef struct delta_decision {
   uint32_t place; // 0: from the gap's beginning; else after the base step at this place of the order
   delta_action_t action;
 } delta_decision_t;
-// By tensor, use, place: negative, zero, positive.
-int delta_decision_compare(const delta_decision_t *a, const delta_decision_t *b);
 typedef struct delta_decisions {
   delta_decision_t *items; // sorted by tensor, use, place
   size_t count;

@@ -2,13 +2,12 @@
 // all of it is there nothing has been changed.
 #include <string.h>
 
+#include "base/checked.h"
 #include "runtime/session_parts.h"
 
 enum { PIECE_BYTES = 1 << 20 };
 
-static uint64_t whole_blocks(uint64_t size_bytes) {
-  return (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
-}
+static uint64_t whole_blocks(uint64_t size_bytes) { return delta_size_round_up(size_bytes, DELTA_HOST_BLOCK_BYTES); }
 
 static bool has_moved(const delta_plan_state_t *before, const delta_plan_state_t *after) {
   if (before->is_below != after->is_below) return true;

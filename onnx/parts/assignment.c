@@ -197,7 +197,8 @@ static void place_sources(delta_part_assignment_t *a) {
 
 static bool is_before(delta_part_time_t a, delta_part_time_t b) { return a.stage != b.stage ? a.stage < b.stage : a.position < b.position; }
 
-delta_part_time_t delta_part_whole_time(const delta_part_assignment_t *a, delta_tensor_id_t id) {
+// From when the whole of a tensor can be read.
+static delta_part_time_t whole_time(const delta_part_assignment_t *a, delta_tensor_id_t id) {
   const delta_part_tensor_t *tensor = tensor_of(a, id);
   if (tensor->is_given) return at_start;
   return tensor->axis == DELTA_PART_WHOLE ? tensor->time : (delta_part_time_t){tensor->time.stage, a->count - 1};
@@ -206,14 +207,14 @@ delta_part_time_t delta_part_whole_time(const delta_part_assignment_t *a, delta_
 // The first stage in which every part may read the input along `axis`, or whole.
 static uint32_t stage_for(const delta_part_assignment_t *a, delta_tensor_id_t id, int32_t axis) {
   if (axis >= 0 && tensor_of(a, id)->axis == axis) return tensor_of(a, id)->time.stage;
-  const delta_part_time_t time = delta_part_whole_time(a, id);
+  const delta_part_time_t time = whole_time(a, id);
   return time.position == 0 ? time.stage : time.stage + 1;
 }
 
 static uint32_t join_stage(const delta_part_assignment_t *a, const delta_node_t *node, const delta_part_node_t *made) {
   uint32_t stage = 0;
   for (uint32_t k = 0; k < node->input_count; ++k) {
-    const delta_part_time_t time = delta_part_whole_time(a, node->inputs[k]);
+    const delta_part_time_t time = whole_time(a, node->inputs[k]);
     const bool in_time = time.position <= delta_part_at(a, time.stage, (uint32_t)made->inputs[k]);
     const uint32_t wanted = in_time ? time.stage : time.stage + 1;
     if (wanted > stage) stage = wanted;
@@ -234,7 +235,7 @@ static delta_part_time_t time_of(const delta_part_assignment_t *a, const delta_n
       const uint32_t stage = stage_for(a, node->inputs[k], made->inputs[k]);
       if (stage > time.stage) time.stage = stage;
     } else {
-      const delta_part_time_t input = delta_part_whole_time(a, node->inputs[k]);
+      const delta_part_time_t input = whole_time(a, node->inputs[k]);
       if (is_before(time, input)) time = input;
     }
   }

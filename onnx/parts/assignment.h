@@ -54,7 +54,5 @@ static inline uint32_t delta_part_at(const delta_part_assignment_t *assignment, 
 static inline int64_t delta_part_begin(const delta_part_assignment_t *assignment, uint32_t part, int64_t size) {
   return delta_parts_begin(&assignment->options, part) * (size / assignment->options.batch);
 }
-// The time from when the whole of a tensor can be read.
-delta_part_time_t delta_part_whole_time(const delta_part_assignment_t *assignment, delta_tensor_id_t tensor);
 
 #endif // DELTA_ONNX_PARTS_ASSIGNMENT_H_
