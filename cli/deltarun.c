@@ -28,8 +28,7 @@ typedef struct delta_run_settings {
   double learning_rate;
   int schedule, export_form, copies; // indices of their choices
   bool shuffle, drop_last, verbose, resume;
-  const char *unavailable; // options of later versions store here
-  bool unavailable_flag;
+  bool unavailable; // options of later versions store here
 } delta_run_settings_t;
 
 #define CHOICE_NAME(id, name, help) name,
@@ -206,7 +205,7 @@ static const delta_option_t option_rows[] = {
      .minimum = 1,
      .maximum = 1e12,
      .help = "The step that --trace writes, in place of the last."},
-    LATER("OUTPUT", "--verify", FLAG, NULL, unavailable_flag, "Checks every buffer, slowly."),
+    LATER("OUTPUT", "--verify", FLAG, NULL, unavailable, "Checks every buffer, slowly."),
     {.section = "CHECKPOINTS",
      .name = "--checkpoint",
      .kind = DELTA_OPTION_TEXT,

@@ -13,7 +13,7 @@ typedef struct delta_refit_options {
   double time_limit_seconds;                                  // of policies that search
 } delta_refit_options_t;
 
-// A plan whose states lie where the budget allows. It borrows the strings of the given one, which outlives it. A policy that releases nothing gives way to the default one
+// A plan whose states lie where the budget allows. It borrows the strings of the given one, which outlives it. A policy that releases nothing gives way to delta-fixed
 // where its own plan does not fit. DOES_NOT_FIT names the smallest budget.
 DELTA_MUST_USE delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan);
 

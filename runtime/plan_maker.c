@@ -1,0 +1,282 @@
+// What does not depend on how a maker came to its programs: planners, the states' homes, the budget's share of each, and the plans of all programs.
+#include "runtime/plan_maker.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "plans/problem_json.h"
+#include "runtime/plan_options.h"
+
+// What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
+delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
+  uint64_t minimum_bytes = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    maker->planners[i] = NULL;
+    DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
+    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers,
+                                                delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
+    const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
+    if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
+  }
+  *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  return DELTA_OK;
+}
+
+// Prepares with the first `count` of the states that may lie below.
+delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  bool *is_below = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, maker->plan->state_count, &is_below));
+  for (uint32_t i = 0; i < count; ++i) is_below[maker->movable[i]] = true;
+  delta_plan_set_homes(maker->plan, is_below);
+  delta_release(maker->allocator, is_below);
+  maker->below_count = count;
+  return delta_plan_maker_prepare(maker, out_minimum_bytes);
+}
+
+// ---- Which states lie below
+
+// Orders states that may lie below: those that fill at least a block there, optimizer states before others, large ones before small ones.
+static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b) {
+  const bool a_moment = a->kind == DELTA_STATE_MOMENT, b_moment = b->kind == DELTA_STATE_MOMENT;
+  return a_moment != b_moment ? a_moment : a->size_bytes > b->size_bytes;
+}
+
+static delta_status_t list_movable(delta_plan_maker_t *maker) {
+  const delta_plan_t *plan = maker->plan;
+  uint64_t home_bytes = 0;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
+  for (uint32_t i = 0; i < plan->state_count; ++i) {
+    if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
+    home_bytes += delta_size_round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
+    if (home_bytes > plan->totals.host_budget_bytes) break;
+    uint32_t at = maker->movable_count++;
+    for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
+    maker->movable[at] = i;
+  }
+  return DELTA_OK;
+}
+
+// The least budget: that with all states in the arena, or that with all below that may be.
+delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
+  *minimum_bytes = maker->resident_minimum_bytes;
+  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
+  if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(list_movable(maker));
+  if (maker->movable_count == 0) return DELTA_OK;
+  uint64_t below_bytes;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, maker->movable_count, &below_bytes));
+  maker->below_program_bytes = below_bytes - totals->state_bytes;
+  if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
+  return DELTA_OK;
+}
+
+// The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
+static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
+  uint64_t state_bytes = 0;
+  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
+  uint32_t count = 0;
+  while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
+    state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;
+  }
+  return count;
+}
+
+// As few states below as the budget allows. What programs need beside the states grows with the states that are below, so its values for none and for all bound the
+// number; between them it is halved a few times. All of them are known to do.
+static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
+  enum { MOST_TRIALS = 4 };
+  uint64_t minimum_bytes;
+  uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
+  uint32_t next = count_below_for(maker, maker->below_program_bytes);
+  for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
+    if (next >= most) next = least + (most - least) / 2;
+    DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, next, &minimum_bytes));
+    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
+      most = next;
+    } else {
+      least = next + 1;
+    }
+    next = least + (most - least) / 2;
+  }
+  *out_count = most;
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  uint32_t count = 0;
+  uint64_t minimum_bytes;
+  const bool helps = totals->minimum_budget_bytes < maker->resident_minimum_bytes;
+  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
+  if (helps && totals->budget_bytes < maker->resident_minimum_bytes) count = maker->movable_count;
+  if (count > 0 && fits) DELTA_RETURN_IF_ERROR(halve_homes(maker, &count));
+  return maker->below_count == count ? DELTA_OK : delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
+}
+
+// ---- Planning within the budget
+
+static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts_t *parts, delta_plan_program_t *program) {
+  void *layouts = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
+  program->layouts = layouts;
+  program->layout_count = parts->layout_count;
+  return DELTA_OK;
+}
+
+static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
+
+static void start_clock(void *self) {
+  delta_plan_maker_t *maker = self;
+  maker->deadline_seconds = delta_clock_seconds() + maker->limit_seconds;
+}
+
+// How long the next search may take.
+static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, bool proves_bound) {
+  maker->limit_seconds = limit_seconds;
+  start_clock(maker);
+  const delta_planner_effort_t effort = {.seed = maker->options->seed,
+                                         .is_past_deadline = is_past_deadline,
+                                         .self = maker,
+                                         .begins_with_rivals = maker->options->begin_with_rivals,
+                                         .begin_search = start_clock,
+                                         .proves_bound = proves_bound};
+  delta_planner_set_effort(maker->planners[index], &effort);
+}
+
+// The part of the time that a program's search gets: only those that do not fit as they are need any, and the first, which runs in every step, most of it.
+static double time_share(const delta_plan_maker_t *maker, uint32_t index, uint64_t capacity_bytes) {
+  enum { FIRST_WEIGHT = 4 };
+  int own = 0, all = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    if (delta_planner_kept(maker->planners[i])->arena_bytes <= capacity_bytes) continue;
+    const int weight = i == 0 ? FIRST_WEIGHT : 1;
+    own += i == index ? weight : 0;
+    all += weight;
+  }
+  return own > 0 ? (double)own / all : 0;
+}
+
+// Writes what the planner is asked, before it answers.
+static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_bytes) {
+  delta_problem_t *problem = maker->parts[0].problem;
+  delta_text_t text;
+  delta_text_init(&text, maker->allocator);
+  problem->budget_bytes = capacity_bytes;
+  delta_status_t status = delta_problem_to_json(problem, &text);
+  if (!status) status = delta_file_replace(maker->options->dump_problem, text.items, text.count, maker->allocator);
+  delta_text_deinit(&text);
+  return status;
+}
+
+static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
+  delta_plan_t *plan = maker->plan;
+  const delta_program_parts_t *parts = &maker->parts[index];
+  const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  delta_planner_result_t result = {0};
+  if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
+  give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes),
+              index == 0 && maker->proves_bound);
+  delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
+    const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
+    const uint64_t least_bytes = needed_bytes > plan->totals.minimum_budget_bytes ? needed_bytes : plan->totals.minimum_budget_bytes;
+    char budget_text[DELTA_SIZE_TEXT_BYTES], state_text[DELTA_SIZE_TEXT_BYTES];
+    return delta_status_annotate(status, "budget %s, of which states take %s (give --budget %llu or more, or a smaller --batch%s)",
+                                 delta_size_text(plan->totals.budget_bytes, budget_text),
+                                 delta_size_text(plan->totals.state_bytes, state_text), (unsigned long long)least_bytes,
+                                 plan->build.parts > 1 || parts->batch < 2 ? "" : ", or --split auto");
+  }
+  if (status) return status;
+  delta_plan_program_t *program = &plan->programs[plan->program_count++];
+  program->kind = parts->kind;
+  program->batch = parts->batch;
+  program->schedule = result.schedule;
+  if (index == 0) {
+    plan->totals.lower_bound_seconds = result.lower_bound_seconds;
+    plan->seed_policy = result.seed_policy;
+    plan->seed_is_plan = result.seed_is_plan;
+  }
+  DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
+  delta_graph_hash(parts->graph, program->graph_hash);
+  return DELTA_OK;
+}
+
+// Plans every program within the budget; sets arena, peak and times of the whole plan.
+delta_status_t delta_plan_maker_plan(delta_plan_maker_t *maker) {
+  delta_plan_t *plan = maker->plan;
+  delta_plan_totals_t *totals = &plan->totals;
+  uint64_t arena_bytes = 0;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, maker->part_count, &plan->programs));
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    DELTA_RETURN_IF_ERROR(plan_program(maker, i));
+    if (plan->programs[i].schedule->arena_bytes > arena_bytes) arena_bytes = plan->programs[i].schedule->arena_bytes;
+  }
+  const delta_schedule_t *first = plan->programs[0].schedule;
+  totals->arena_bytes = delta_size_round_up(totals->state_bytes + arena_bytes, maker->device->granule_bytes);
+  totals->peak_bytes = totals->state_bytes + first->peak_bytes;
+  totals->step_seconds = first->step_seconds;
+  return DELTA_OK;
+}
+
+// ---- Other budgets, for reports
+
+// Plans the first program within a budget, for how long it takes and what it holds.
+static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_bytes, delta_budget_point_t *out_point) {
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  delta_planner_result_t result = {0};
+  *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
+  totals->budget_bytes = budget_bytes;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
+  give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, false);
+  delta_status_t status = delta_planner_plan(
+      maker->planners[0], delta_budget_capacity(budget_bytes, totals->state_bytes, maker->device->granule_bytes), &result);
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
+    delta_status_free(status);
+    return DELTA_OK;
+  }
+  if (status) return status;
+  out_point->fits = true;
+  out_point->peak_bytes = totals->state_bytes + result.schedule->peak_bytes;
+  out_point->step_seconds = result.schedule->step_seconds;
+  delta_schedule_free(result.schedule);
+  return DELTA_OK;
+}
+
+// A plan for less is a plan for more.
+static void offer_to_larger(delta_budget_point_t *points, uint32_t count) {
+  for (uint32_t i = 1; i < count; ++i) {
+    const delta_budget_point_t *smaller = &points[i - 1];
+    if (!smaller->fits || (points[i].fits && points[i].step_seconds <= smaller->step_seconds)) continue;
+    points[i].fits = true;
+    points[i].peak_bytes = smaller->peak_bytes;
+    points[i].step_seconds = smaller->step_seconds;
+  }
+}
+
+// Tries budgets from the least to that of everything kept while there is time, coarse ones first, and late those for which states go below, which take longer. They
+// are listed by budget; the plan's own is set again.
+delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker) {
+  static const int eighths[DELTA_BUDGETS_TRIED] = {8, 4, 6, 2, 7, 5, 3, 1, 0};
+  delta_plan_t *plan = maker->plan;
+  const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
+  const uint64_t most_bytes = delta_size_round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
+  const double start_seconds = delta_clock_seconds(), end_seconds = start_seconds + maker->options->time_limit_seconds;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, DELTA_BUDGETS_TRIED, &plan->points));
+  delta_status_t status = DELTA_OK;
+  for (int i = 0; i < DELTA_BUDGETS_TRIED && most_bytes > least_bytes && !status; ++i) {
+    if (i > 0 && delta_clock_seconds() > end_seconds) break;
+    delta_budget_point_t point;
+    status = try_budget(maker, least_bytes + (most_bytes - least_bytes) / 8 * (uint64_t)eighths[i], &point);
+    if (status) break;
+    uint32_t at = plan->point_count++;
+    for (; at > 0 && plan->points[at - 1].budget_bytes > point.budget_bytes; --at) plan->points[at] = plan->points[at - 1];
+    plan->points[at] = point;
+  }
+  offer_to_larger(plan->points, plan->point_count);
+  plan->totals.budget_bytes = own_bytes;
+  maker->trying_seconds = delta_clock_seconds() - start_seconds;
+  return status;
+}

@@ -1,0 +1,47 @@
+// Plan maker: a plan while it is made. Programs are given to it; where states live, how long each search may take and what fits the budget are found here.
+#ifndef DELTA_RUNTIME_PLAN_MAKER_H_
+#define DELTA_RUNTIME_PLAN_MAKER_H_
+
+#include "runtime/integer_solver.h"
+#include "runtime/program.h"
+
+enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
+
+// What one call works on.
+typedef struct delta_plan_maker {
+  const delta_plan_options_t *options;
+  delta_allocator_t allocator;
+  delta_plan_t *plan;
+  delta_model_t *model;
+  delta_device_t *device;
+  delta_policy_t policy;
+  delta_program_choice_t choice; // how layouts and costs are found
+  delta_program_parts_t parts[DELTA_MOST_PROGRAMS];
+  uint32_t part_count;
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
+  uint32_t *movable;                              // states that may lie below, in the order in which they go there
+  uint32_t movable_count, below_count;
+  delta_cbc_t cbc; // for the policy that needs a solver
+  delta_integer_solver_t solver;
+  double limit_seconds, deadline_seconds; // of the search at hand
+  double trying_seconds;                  // what other budgets took, for a report
+  bool proves_bound;                      // the first program's plan comes with the best lower bound
+  uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
+  uint64_t resident_program_bytes,
+      below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
+} delta_plan_maker_t;
+
+// What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
+DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
+// The same with the first `count` of the states that may lie below.
+DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes);
+// The least budget, from resident_minimum_bytes and that with all below that may be. Sets the plan's minimum_budget_bytes.
+DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker);
+// As few states below as the plan's budget allows.
+DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
+// Plans every program within the plan's budget; sets arena, peak and times of the whole plan. DOES_NOT_FIT names the least budget.
+DELTA_MUST_USE delta_status_t delta_plan_maker_plan(delta_plan_maker_t *maker);
+// The plan's points: what the first program takes with other budgets, while there is time.
+DELTA_MUST_USE delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker);
+
+#endif // DELTA_RUNTIME_PLAN_MAKER_H_
