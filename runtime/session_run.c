@@ -165,6 +165,7 @@ static delta_status_t feed_and_run(delta_session_t *session, delta_program_kind_
                                    delta_live_program_t **out_program, delta_run_result_t *result) {
   DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch, out_program));
   session->evaluated = NULL;
+  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, *out_program, batch, learning_rate));
   delta_run_options_t run = watch_outputs(*out_program);
   run.arena_bytes = session->committed_bytes - session->state_bytes;
@@ -201,7 +202,6 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   session->reported_events = 0;
   DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
   const double start_seconds = delta_clock_seconds();
-  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   const delta_counters_t counters = delta_session_get_counters(session);
   delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
   if (status && result.failed_below) {
