@@ -83,6 +83,11 @@ DELTA_MUST_USE delta_status_t delta_schedule_copy(const delta_schedule_t *schedu
 // The problem step that is run at the peak, or next when a copy is; DELTA_PROBLEM_NONE in a schedule without runs from there on.
 uint32_t delta_schedule_peak_problem_step(const delta_schedule_t *schedule);
 
+// What certainly happens before what, one step after the other: fills ended[s], zeroed before, from those of earlier steps. ended[s][lane] is the number of schedule steps up
+// to and including the last of that lane known to have ended before step s starts; 0: none. `last_of_lane` holds, for each lane, its last step before s plus one, and is moved on.
+void delta_schedule_order_step(const delta_schedule_t *schedule, uint32_t s, uint32_t last_of_lane[DELTA_LANE_COUNT],
+                               uint32_t (*ended)[DELTA_LANE_COUNT]);
+
 // The verifier: proves that running `schedule` computes the problem within `arena_bytes`: buffers inside the arena and never overlapping while both live (but in-place pairs
 // the problem allows), every read after its write on its lane or by waits, every problem step run at least once and only pure ones again, states written once and not read
 // after, outputs alive at the end, workspaces of the right size, host slots not overlapping while used, sums equal to the stated peak. MALFORMED names step, tensor and fault.

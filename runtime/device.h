@@ -57,6 +57,7 @@ typedef struct delta_device_driver {
   delta_status_t (*arena_commit)(delta_arena_t *arena, size_t committed_bytes); // grows or shrinks to this; shrinking gives pages back
   void (*arena_destroy)(delta_arena_t *arena);
   void *(*arena_address)(delta_arena_t *arena, size_t offset_bytes);
+  size_t (*arena_committed)(const delta_arena_t *arena); // bytes that are committed now; NULL: the driver does not know
   delta_status_t (*tier_create)(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                 delta_tier_t **out_tier); // empty; the device outlives it
 

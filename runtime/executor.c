@@ -232,6 +232,26 @@ static delta_status_t list_void_ranges(delta_executor_t *executor) {
   return DELTA_OK;
 }
 
+static delta_status_t create_auditor(delta_executor_t *executor) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_auditor_options_t options = {.device = o->device,
+                                           .graph = o->graph,
+                                           .problem = o->problem,
+                                           .tensor_of_storage = o->tensor_of_storage,
+                                           .schedule = o->schedule,
+                                           .plan = o->plan,
+                                           .arena = o->arena,
+                                           .state_bytes = o->state_bytes,
+                                           .tier = o->tier,
+                                           .overlaps = executor->overlaps,
+                                           .keeper = executor->work.keeper,
+                                           .keeper_mutex = &executor->keeper_mutex};
+  DELTA_RETURN_IF_ERROR(delta_auditor_create(&options, executor->allocator, &executor->auditor));
+  pthread_mutex_init(&executor->keeper_mutex, NULL);
+  executor->work.keeper_mutex = &executor->keeper_mutex;
+  return DELTA_OK;
+}
+
 delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
                                      delta_executor_t **out_executor) {
   *out_executor = NULL;
@@ -250,6 +270,7 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
   if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  if (options->audits) DELTA_GOTO_IF_ERROR(status, create_auditor(executor), cleanup);
   *out_executor = executor;
   executor = NULL;
 cleanup:
@@ -274,6 +295,8 @@ void delta_executor_destroy(delta_executor_t *executor) {
   }
   delta_release(executor->allocator, executor->kernels);
   delta_keeper_reset(&executor->keeper, 0);
+  if (executor->auditor) pthread_mutex_destroy(&executor->keeper_mutex);
+  delta_auditor_destroy(executor->auditor);
   delta_array_deinit(executor->allocator, &executor->born);
   delta_array_deinit(executor->allocator, &executor->dead);
   delta_region_deinit(&executor->region);

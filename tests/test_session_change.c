@@ -155,7 +155,8 @@ Test(session_change, programs_of_other_batches_are_bounded) {
   delta_live_program_t *program = NULL;
   delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, BATCH - 4, 0);
   delta_test_run(training.session, DELTA_RUN_EVALUATE, 0, BATCH - 1, 0);
-  delta_test_expect_ok(delta_session_find_program(training.session, DELTA_PROGRAM_EVALUATE, BATCH - 4, &program), "kept");
+  delta_test_expect_ok(
+      delta_session_find_program(training.session, DELTA_PROGRAM_EVALUATE, &(const delta_batch_t){.rows = BATCH - 4}, &program), "kept");
   cr_expect_eq(program->last_use, training.session->use_count);
   cr_expect_eq(training.session->programs.count, planned + 2);
   delta_test_training_close(&training);

@@ -38,6 +38,7 @@ static const delta_device_driver_t cpu_driver = {
     .arena_commit = delta_cpu_arena_commit,
     .arena_destroy = delta_cpu_arena_destroy,
     .arena_address = delta_cpu_arena_address,
+    .arena_committed = delta_cpu_arena_committed,
     .tier_create = delta_cpu_tier_create,
     .kernel_query = delta_cpu_kernel_query,
     .kernel_prepare = delta_cpu_kernel_prepare,
