@@ -74,8 +74,7 @@ static size_t find_pattern(const delta_auditor_t *auditor, uint32_t b) {
   // A copy brings its own bytes, and what takes bytes of several buffers has their data behind its own.
   const delta_audited_buffer_t *taken = &auditor->buffers[buffer->inplace_of];
   const bool is_copied = taken->writer != DELTA_PROBLEM_NONE && auditor->options.schedule->steps[taken->writer].kind != DELTA_STEP_RUN;
-  const bool is_alone = auditor->options.schedule->buffers[buffer->inplace_of].size_bytes == buffer->size_bytes;
-  if (is_copied || !is_alone || buffer->inplace_of > b) return buffer->size_bytes;
+  if (is_copied || delta_buffer_is_in_row(auditor->options.schedule->buffers, b) || buffer->inplace_of > b) return buffer->size_bytes;
   return taken->pattern_offset_bytes > data_bytes ? taken->pattern_offset_bytes : data_bytes;
 }
 
