@@ -11,7 +11,7 @@ static double read_scalar(const delta_live_program_t *program, const char *name,
   uint32_t index = delta_session_find_output(program->parts.graph, name);
   if (index == DELTA_INDEX_NONE) return fallback;
   const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->outputs.items[index].tensor);
-  return delta_element_load_double(delta_executor_output(program->executor, index), tensor->dtype, 0);
+  return delta_element_load_double(delta_executor_output(program->ran, index), tensor->dtype, 0);
 }
 
 static void fill_report(const delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
@@ -28,7 +28,7 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
       .prefetch_seconds = result->lanes[DELTA_LANE_PREFETCH].busy_seconds,
       .prefetch_stall_seconds = result->lanes[DELTA_LANE_PREFETCH].wait_seconds,
-      .arena_peak_bytes = session->committed_bytes,
+      .arena_peak_bytes = session->peak_committed_bytes,
       .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
       .events = session->events.pointers,
       .event_count = session->events.count,
@@ -118,10 +118,11 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
   DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && !is_update, &what, &source));
   if (source) return not_finite(program, what, source, stopped);
   if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
+  if (!delta_session_may_run_planned(session, program)) return not_finite(program, "the result of node", stopped->node_name, stopped);
   delta_run_result_t found = {0};
   delta_run_options_t checked = watch_outputs(program);
   checked.check_values = true;
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
+  DELTA_RETURN_IF_ERROR(delta_session_execute(session, program, &checked, &found));
   return not_finite(program, "the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
 }
 
@@ -153,6 +154,34 @@ static const delta_program_kind_t program_kinds[] = {
     [DELTA_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
 };
 
+static delta_status_t run_program(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
+                                  delta_run_report_t *out_report) {
+  delta_live_program_t *program = NULL;
+  delta_events_drop(&session->events, session->reported_events);
+  session->reported_events = 0;
+  delta_session_look_around(session);
+  delta_session_take_ask(session);
+  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
+  session->peak_committed_bytes = session->committed_bytes;
+  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
+  session->evaluated = NULL;
+  double start_seconds = delta_clock_seconds();
+  delta_counters_t counters = delta_session_get_counters(session);
+  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
+  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
+  delta_run_result_t result = {0};
+  delta_run_options_t run = watch_outputs(program);
+  run.step_seconds = delta_session_begin_pace(session, program);
+  DELTA_RETURN_IF_ERROR(delta_session_execute(session, program, &run, &result));
+  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
+  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
+  delta_session_watch(session, program, &result);
+  delta_session_end_pace(session, program, &result);
+  session->reported_events = session->events.count;
+  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
+  return DELTA_OK;
+}
+
 delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
                                  delta_run_report_t *out_report) {
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
@@ -169,28 +198,8 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
     return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give from 1 to %lld", (long long)batch->rows,
                              (long long)DELTA_MOST_ROWS);
   }
-  delta_live_program_t *program = NULL;
-  delta_events_drop(&session->events, session->reported_events);
-  session->reported_events = 0;
-  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
-  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
-  session->evaluated = NULL;
-  double start_seconds = delta_clock_seconds();
-  delta_counters_t counters = delta_session_get_counters(session);
-  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
-  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  delta_run_result_t result = {0};
-  delta_run_options_t run = watch_outputs(program);
-  run.arena_bytes = session->committed_bytes - session->state_bytes;
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
-  if (result.kept_tensors > 0) {
-    delta_events_add(&session->events, "kept %u tensors in the arena that could not be copied below: %s", result.kept_tensors,
-                     delta_status_message(result.why_kept));
-  }
-  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
-  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
-  delta_session_watch(session, program, &result);
-  session->reported_events = session->events.count;
-  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
-  return DELTA_OK;
+  delta_session_begin_run(session);
+  delta_status_t status = run_program(session, kind, batch, learning_rate, out_report);
+  delta_session_end_run(session);
+  return status;
 }
