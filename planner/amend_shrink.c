@@ -7,7 +7,7 @@
 
 #define NONE DELTA_PROBLEM_NONE
 
-enum { MOST_RELEASES = 64 };
+enum { MOST_RELEASES = 64, MOST_TRIES = 4 };
 
 // The draft as filter and director see it.
 typedef struct draft_view {
@@ -140,15 +140,18 @@ static uint32_t find_largest_high(const delta_draft_t *draft, const bool *is_stu
   return found;
 }
 
-// Those that are there already go at their next gap, and come back to another place.
+// Those that are there already go at their next gap, and come back to another place, for which others may have to go.
 static delta_status_t lower_pinned(delta_amender_t *amender, bool *is_stuck) {
   delta_draft_t *draft = &amender->draft;
+  const uint32_t now = draft->run_count > 0 ? draft->run_count - 1 : 0;
   for (uint32_t b; (b = find_largest_high(draft, is_stuck, true)) != NONE;) {
-    bool is_done = false;
+    bool is_done = false, has_room = true;
     is_stuck[b] = true;
-    const uint32_t now = draft->run_count > 0 ? draft->run_count - 1 : 0;
-    if (draft->buffers.items[b].entry.last_step >= draft->run_count)
+    for (int tries = 0; tries < MOST_TRIES && has_room && !is_done && draft->buffers.items[b].entry.last_step >= draft->run_count;
+         ++tries) {
       DELTA_RETURN_IF_ERROR(release(amender, b, last_use(draft, b, now), false, &is_done));
+      if (!is_done) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &has_room));
+    }
   }
   return DELTA_OK;
 }
@@ -182,6 +185,7 @@ static delta_status_t shrink(delta_amender_t *amender) {
   bool *is_stuck = NULL;
   // Those that come with edits lie within the capacity from the start.
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&draft->region, draft->buffers.count, &is_stuck));
+  DELTA_RETURN_IF_ERROR(lower_others(amender, is_stuck));
   DELTA_RETURN_IF_ERROR(lower_pinned(amender, is_stuck));
   DELTA_RETURN_IF_ERROR(lower_others(amender, is_stuck));
   amender->counts.shrink_step = find_shrink_step(draft);

@@ -351,5 +351,8 @@ delta_status_t delta_session_adapt(delta_session_t *session) {
     if (!is_urgent && !delta_replan_is_done(session->replan)) return DELTA_OK;
     DELTA_RETURN_IF_ERROR(end_planning(session));
   }
-  return DELTA_OK;
+  // A larger budget that was taken back before its plan was there has left its room.
+  if (session->committed_bytes <= session->budget_bytes) return DELTA_OK;
+  drop_other_batches(session);
+  return shrink_arena(session);
 }
