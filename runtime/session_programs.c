@@ -104,6 +104,7 @@ delta_status_t delta_session_create_executor(delta_session_t *session, const del
       .state_bytes = plan->totals.state_bytes,
       .tier = session->tier,
       .lanes = session->lanes,
+      .copies_in_line = session->options.copies_in_line != 0,
       .patience_seconds = session->options.copy_timeout_seconds > 0 ? session->options.copy_timeout_seconds : DEFAULT_PATIENCE_SECONDS,
       .predecessor = program->executor,
       .poison = session->options.verify_arena != 0,
