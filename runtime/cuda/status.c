@@ -49,7 +49,7 @@ delta_status_t delta_cu_status(CUresult result, const char *call, size_t asked_b
 
 // X(prefix, type, success, no memory, not supported, text)
 #define LIBRARIES(X)                                                                                                                      \
-  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_ALLOC_FAILED, CUDNN_STATUS_NOT_SUPPORTED, cudnnGetErrorString)               \
+  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_NOT_SUPPORTED, cudnnGetErrorString)               \
   X(cublas, cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_NOT_SUPPORTED, cublasLtGetStatusString)      \
   X(nvrtc, nvrtcResult, NVRTC_SUCCESS, NVRTC_ERROR_OUT_OF_MEMORY, NVRTC_ERROR_INVALID_OPTION, nvrtcGetErrorString)
 
