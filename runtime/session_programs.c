@@ -12,6 +12,7 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
   delta_release(session->allocator, program->inputs);
+  delta_release(session->allocator, program->staging);
   delta_release(session->allocator, program->times);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
