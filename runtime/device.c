@@ -66,6 +66,11 @@ void delta_device_close(delta_device_t *device) {
   if (device) device->driver->destroy(device);
 }
 
+bool delta_device_is_name(const char *name) {
+  uint32_t ordinal;
+  return parse_name(name, &ordinal) != NULL;
+}
+
 const char *delta_driver_name(uint32_t index) { return index < DRIVER_COUNT ? driver_rows[index].name : NULL; }
 
 delta_status_t delta_driver_count(const char *driver, uint32_t *out_count) {

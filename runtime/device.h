@@ -134,6 +134,9 @@ DELTA_MUST_USE delta_status_t delta_device_open(const char *name, const delta_de
                                                 delta_device_t **out_device);
 void delta_device_close(delta_device_t *device); // NULL is fine.
 
+// Whether there may be a device of this name.
+bool delta_device_is_name(const char *name);
+
 // The names of drivers that delta_device_open knows, in order; NULL behind the last.
 const char *delta_driver_name(uint32_t index);
 // How many devices such a driver has; NOT_FOUND says why there is none.
