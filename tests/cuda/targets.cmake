@@ -14,6 +14,14 @@ set_target_properties(delta_cuda_emulated PROPERTIES CXX_STANDARD 17)
 set_source_files_properties(${delta_emulated_kernels} PROPERTIES LANGUAGE CXX)
 target_link_libraries(delta_cuda_emulated PUBLIC delta_static Threads::Threads ${CMAKE_DL_LIBS} m)
 
+# The same as a module, for programs that find the driver as users do: DELTA_CUDA_MODULE names it.
+add_library(delta_cuda_emulated_module MODULE ${PROJECT_SOURCE_DIR}/runtime/cuda/module.c)
+delta_test_settings(delta_cuda_emulated_module)
+target_link_libraries(delta_cuda_emulated_module PRIVATE delta_cuda_emulated)
+set_target_properties(delta_cuda_emulated_module PROPERTIES PREFIX lib OUTPUT_NAME delta-cuda-emulated
+                                                            LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_options(delta_cuda_emulated_module PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/module.map)
+
 # A program of tests/cuda/.
 function(delta_link_emulation target)
   target_link_libraries(${target} PRIVATE delta_cuda_emulated)
