@@ -169,7 +169,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "cpu|cuda[:N]|PROFILE.json",
      .offset = AT(device),
-     .help = "The device to plan for: the CPU, a GPU of this machine by its number (0), or one that need not be there, by its profile: one of those that are installed with Delta "
+     .help = "The device to plan for: the CPU, a GPU of this machine by its number (0), or one that need not be there, by its profile: one "
+             "of those that are installed with Delta "
              "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
              "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
@@ -187,7 +188,11 @@ static const delta_option_t option_rows[] = {
      .offset = AT(layout),
      .help = "How tensors of convolutions lie. auto (the default) takes for each region what is fastest by the profile; for experiments "
              "one for all: plain, channels_last, blocked_8, blocked_16."},
-    {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices of this machine, with their memory and how fast they copy, and ends."},
+    {.section = "DEVICE",
+     .name = "--devices",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(devices),
+     .help = "Lists the devices of this machine, with their memory and how fast they copy, and ends."},
     {.section = "DEVICE",
      .name = "--threads",
      .kind = DELTA_OPTION_INTEGER,

@@ -133,7 +133,8 @@ static void add_entry(message_t *tensor, const char *key, const char *value) {
 }
 
 // A weight in the file that is not there. Returns its name, in `name`.
-static const char *add_weight(graph_t *graph, char name[NAME_BYTES], const char *prefix, const char *suffix, const int64_t *dims, int rank) {
+static const char *add_weight(graph_t *graph, char name[NAME_BYTES], const char *prefix, const char *suffix, const int64_t *dims,
+                              int rank) {
   message_t tensor = {0};
   char number[32];
   int64_t count = 1;
@@ -155,12 +156,12 @@ static const char *add_weight(graph_t *graph, char name[NAME_BYTES], const char 
   return name;
 }
 
-#define WEIGHT(graph, name, prefix, suffix, ...)                          \
-  add_weight(graph, name, prefix, suffix, (const int64_t[]){__VA_ARGS__}, \
-             (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+#define WEIGHT(graph, name, prefix, suffix, ...) \
+  add_weight(graph, name, prefix, suffix, (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 // A small constant of any type, with rank 1 or, where `rank` is 0, none.
-static const char *add_constant(graph_t *graph, const char *name, int type, const void *data, size_t element_bytes, int64_t count, int rank) {
+static const char *add_constant(graph_t *graph, const char *name, int type, const void *data, size_t element_bytes, int64_t count,
+                                int rank) {
   message_t tensor = {0};
   if (rank > 0) add_int(&tensor, 1, count);
   add_int(&tensor, 2, type);
@@ -226,10 +227,10 @@ static void add_conv(graph_t *graph, char out[NAME_BYTES], const char *input, co
   const char *conv = NODE(graph, "Conv", &attributes, input, weight);
   snprintf(norm, sizeof norm, "%s.norm", prefix);
   attribute_float(&attributes, "epsilon", 1e-5f);
-  snprintf(out, NAME_BYTES, "%s",
-           NODE(graph, "BatchNormalization", &attributes, conv, WEIGHT(graph, scale, norm, "weight", to),
-                WEIGHT(graph, bias, norm, "bias", to), WEIGHT(graph, mean, norm, "running_mean", to),
-                WEIGHT(graph, variance, norm, "running_var", to)));
+  snprintf(
+      out, NAME_BYTES, "%s",
+      NODE(graph, "BatchNormalization", &attributes, conv, WEIGHT(graph, scale, norm, "weight", to), WEIGHT(graph, bias, norm, "bias", to),
+           WEIGHT(graph, mean, norm, "running_mean", to), WEIGHT(graph, variance, norm, "running_var", to)));
 }
 
 // Three convolutions and what goes past them. `inout` is input and output.
@@ -272,8 +273,8 @@ static void add_resnet50(graph_t *graph) {
   const char *pooled = NODE(graph, "GlobalAveragePool", NULL, a);
   const char *flat = NODE(graph, "Flatten", NULL, pooled);
   attribute_int(&attributes, "transB", 1);
-  const char *logits =
-      NODE(graph, "Gemm", &attributes, flat, WEIGHT(graph, weight, "head", "weight", 1000, 2048), WEIGHT(graph, bias, "head", "bias", 1000));
+  const char *logits = NODE(graph, "Gemm", &attributes, flat, WEIGHT(graph, weight, "head", "weight", 1000, 2048),
+                            WEIGHT(graph, bias, "head", "bias", 1000));
   add_end(graph, GRAPH_OUTPUT, logits, FLOAT, (const int64_t[]){1000}, 1);
 }
 

@@ -115,7 +115,7 @@ struct delta_device {
 
 // A driver: a row of the table in device.c, or of a module.
 typedef struct delta_driver_row {
-  const char *name; // "cpu", "cuda"
+  const char *name;                             // "cpu", "cuda"
   delta_status_t (*count)(uint32_t *out_count); // NOT_FOUND says why there is none
   delta_status_t (*open)(uint32_t ordinal, const delta_device_options_t *options, delta_allocator_t allocator, delta_device_t **out_device);
 } delta_driver_row_t;
@@ -126,8 +126,10 @@ typedef struct delta_driver_module {
   size_t device_bytes, driver_bytes; // of the structures above
   delta_driver_row_t row;
 } delta_driver_module_t;
-#define DELTA_DRIVER_MODULE(version_, ...) \
-  {.version = (version_), .device_bytes = sizeof(delta_device_t), .driver_bytes = sizeof(delta_device_driver_t), .row = {__VA_ARGS__}}
+#define DELTA_DRIVER_MODULE(version_, ...)                                                                                               \
+  {                                                                                                                                      \
+    .version = (version_), .device_bytes = sizeof(delta_device_t), .driver_bytes = sizeof(delta_device_driver_t), .row = { __VA_ARGS__ } \
+  }
 
 // Opens "cpu" or "cuda[:N]" (N from 0). NOT_FOUND or UNSUPPORTED name the device and what there is, or why there is none. Those that are not there: runtime/absent.h.
 DELTA_MUST_USE delta_status_t delta_device_open(const char *name, const delta_device_options_t *options, delta_allocator_t allocator,

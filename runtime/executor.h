@@ -35,7 +35,8 @@ typedef struct delta_executor_options {
   bool copies_in_line;           // on devices with queues: copies go into the queue of compute
   double patience_seconds;       // of lanes
   delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
-  bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests); a device with queues then waits for each step
+  bool
+      poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests); a device with queues then waits for each step
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
 } delta_executor_options_t;

@@ -31,9 +31,9 @@ typedef struct delta_executor_queues {
   bool *is_awaited;          // by step: another lane waits for it
   delta_step_marks_t *marks; // by step
   uint32_t mark_count;
-  uint32_t runs;                 // that were put into the queues step by step
-  delta_recording_t *recording;  // Owned; NULL: none yet
-  uint32_t recorded_resizes;     // of the tier
+  uint32_t runs;                // that were put into the queues step by step
+  delta_recording_t *recording; // Owned; NULL: none yet
+  uint32_t recorded_resizes;    // of the tier
   bool refuses_recording;
 } delta_executor_queues_t;
 

@@ -111,7 +111,8 @@ static delta_status_t look_at_step(delta_executor_t *executor, const delta_run_o
                                    delta_run_result_t *result) {
   delta_device_t *device = executor->options.device;
   const delta_prepared_step_t *prepared = &executor->steps[index];
-  const char *what = prepared->node ? "node" : "copying tensor", *name = prepared->node ? prepared->node->name : prepared->copy->tensor_name;
+  const char *what = prepared->node ? "node" : "copying tensor",
+             *name = prepared->node ? prepared->node->name : prepared->copy->tensor_name;
   DELTA_RETURN_IF_ERROR(delta_status_annotate(device->driver->synchronize(device), "step %u, %s '%s'", index, what, name));
   DELTA_RETURN_IF_ERROR(delta_executor_must_stop(executor, options, prepared, &result->output, &result->stopped));
   if (result->stopped) {
@@ -232,8 +233,9 @@ delta_status_t delta_executor_run_queues(delta_executor_t *executor, const delta
   const bool is_looked_at = options->check_values || executor->options.poison;
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = put_run(executor, options, is_looked_at, result);
-  status = delta_status_join(status, delta_status_annotate(device->driver->synchronize(device),
-                                                           "one of the steps of this run (deltarun --verify waits for each, and names it)"));
+  status =
+      delta_status_join(status, delta_status_annotate(device->driver->synchronize(device),
+                                                      "one of the steps of this run (deltarun --verify waits for each, and names it)"));
   if (status || result->stopped) return status;
   DELTA_RETURN_IF_ERROR(time_lanes(executor, result));
   DELTA_RETURN_IF_ERROR(report_steps(executor, start_seconds));

@@ -50,7 +50,8 @@ static delta_status_t describe_device(delta_profile_t *profile, delta_device_t *
   static const char *const assumed = "assumed until it is measured";
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(device, &free_bytes));
-  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)(free_bytes + device->reserve_bytes), "free when the profile was made");
+  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)(free_bytes + device->reserve_bytes),
+                           "free when the profile was made");
   delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, (double)device->reserve_bytes, "what others use is not in memory_bytes");
   delta_profile_set_number(profile, DELTA_PROFILE_GRANULE_BYTES, (double)device->granule_bytes, "the driver");
   delta_profile_set_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES, (double)device->alignment_bytes, "the driver");

@@ -162,13 +162,13 @@ static delta_status_t make_room(profiling_t *profiling) {
 }
 
 // Of a queue: between two marks, launches behind each other.
-static delta_status_t time_queue(profiling_t *profiling, profiled_node_t *item, const delta_kernel_buffers_t *buffers, double *out_seconds) {
+static delta_status_t time_queue(profiling_t *profiling, profiled_node_t *item, const delta_kernel_buffers_t *buffers,
+                                 double *out_seconds) {
   delta_device_t *device = profiling->device;
   const delta_device_driver_t *driver = device->driver;
   DELTA_RETURN_IF_ERROR(driver->queues_reserve(device, 0, 2));
   DELTA_RETURN_IF_ERROR(driver->mark(device, DELTA_LANE_COMPUTE, 0));
-  for (uint32_t i = 0; i < item->launches; ++i)
-    DELTA_RETURN_IF_ERROR(driver->launch(device, DELTA_LANE_COMPUTE, item->kernel, buffers));
+  for (uint32_t i = 0; i < item->launches; ++i) DELTA_RETURN_IF_ERROR(driver->launch(device, DELTA_LANE_COMPUTE, item->kernel, buffers));
   DELTA_RETURN_IF_ERROR(driver->mark(device, DELTA_LANE_COMPUTE, 1));
   DELTA_RETURN_IF_ERROR(driver->synchronize(device));
   DELTA_RETURN_IF_ERROR(driver->elapsed(device, 0, 1, out_seconds));

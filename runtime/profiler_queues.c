@@ -99,8 +99,7 @@ static delta_status_t measure_copies(queue_bench_t *bench, delta_profile_t *prof
   DELTA_RETURN_IF_ERROR(time_load(bench, &(queue_load_t){.fills = 1}, &bench->fill_seconds));
   DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.offloads = true}, DELTA_PROFILE_OFFLOAD, profile, &offload_seconds));
   DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.prefetches = true}, DELTA_PROFILE_PREFETCH, profile, &prefetch_seconds));
-  DELTA_RETURN_IF_ERROR(
-      measure_load(bench, (queue_load_t){.offloads = true, .prefetches = true}, DELTA_PROFILE_SHARED, profile, &seconds));
+  DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.offloads = true, .prefetches = true}, DELTA_PROFILE_SHARED, profile, &seconds));
   const queue_load_t offload = {.offloads = true, .fills = fills_beside(bench, offload_seconds)},
                      prefetch = {.prefetches = true, .fills = fills_beside(bench, prefetch_seconds)};
   DELTA_RETURN_IF_ERROR(measure_load(bench, offload, DELTA_PROFILE_OFFLOAD_BESIDE, profile, &seconds));

@@ -121,8 +121,8 @@ static delta_status_t find_buffers(delta_session_t *session, delta_live_program_
   const size_t size_bytes = place_inputs(program, count, offsets);
   if (!is_direct && !program->staging) DELTA_RETURN_IF_ERROR(delta_allocate(session->allocator, size_bytes, 1, &program->staging));
   for (size_t i = 0; i < count; ++i) {
-    buffers[i] = is_direct ? delta_executor_input(program->executor, model_input(program->parts.graph, i))
-                           : (char *)program->staging + offsets[i];
+    buffers[i] =
+        is_direct ? delta_executor_input(program->executor, model_input(program->parts.graph, i)) : (char *)program->staging + offsets[i];
   }
   return DELTA_OK;
 }

@@ -73,8 +73,7 @@ static delta_status_t has_no_label(delta_session_t *session, const delta_live_pr
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
     if (strcmp(tensor->name, DELTA_NAME_LABEL) != 0) continue;
     const void *labels = NULL;
-    DELTA_RETURN_IF_ERROR(
-        delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &labels));
+    DELTA_RETURN_IF_ERROR(delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &labels));
     int64_t count = delta_shape_count(&tensor->shape), ignored = 0;
     while (ignored < count && delta_element_load_int64(labels, tensor->dtype, (size_t)ignored) == session->build.ignore_index) ++ignored;
     *out_has_none = ignored == count;

@@ -29,7 +29,7 @@ struct delta_tier {
   const delta_tier_driver_t *driver;
   delta_allocator_t allocator;
   uint64_t size_bytes;
-  uint32_t resizes; // what was recorded before the last one names other addresses
+  uint32_t resizes;       // what was recorded before the last one names other addresses
   bool is_beside_compute; // copies take no processor from compute for long, so lanes of their own pay
 };
 

@@ -526,10 +526,10 @@ int main(int argc, char **argv) {
   char *names[MAX_MODELS];
   const size_t count = folder ? list_models(folder, names) : 0;
   if (kind == NULL || count == 0 || parts < 0 || parts > DELTA_PARTS_MAX) {
-    fprintf(
-        stderr,
-        "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|cuda|cuda-verified|reference] [--threads N] [--model NAME] [--split N]; FOLDER has a "
-        "folder per model\n");
+    fprintf(stderr,
+            "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|cuda|cuda-verified|reference] [--threads N] [--model NAME] "
+            "[--split N]; FOLDER has a "
+            "folder per model\n");
     return 2;
   }
   totals_t totals = {0};

@@ -81,9 +81,11 @@ static delta_status_t check_request(uint32_t ordinal, const delta_device_options
   uint32_t count;
   DELTA_RETURN_IF_ERROR(delta_cuda_device_count(&count));
   if (ordinal >= count)
-    return delta_status_make(NOT_FOUND, "there %s %u GPU%s, and numbers begin with 0", count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    return delta_status_make(NOT_FOUND, "there %s %u GPU%s, and numbers begin with 0", count == 1 ? "is" : "are", count,
+                             count == 1 ? "" : "s");
   if (options->threads < 0 || options->threads > 1)
-    return delta_status_make(INVALID_ARGUMENT, "--threads %d: a GPU computes without threads of the host; leave --threads out", options->threads);
+    return delta_status_make(INVALID_ARGUMENT, "--threads %d: a GPU computes without threads of the host; leave --threads out",
+                             options->threads);
   return DELTA_OK;
 }
 
@@ -105,12 +107,9 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   CUdevice handle;
   delta_device_t *base = &device->base;
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaSetDevice(ordinal)));
-  DELTA_RETURN_IF_ERROR(
-      DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_major, cudaDevAttrComputeCapabilityMajor, ordinal)));
-  DELTA_RETURN_IF_ERROR(
-      DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_minor, cudaDevAttrComputeCapabilityMinor, ordinal)));
-  DELTA_RETURN_IF_ERROR(
-      DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->multiprocessor_count, cudaDevAttrMultiProcessorCount, ordinal)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_major, cudaDevAttrComputeCapabilityMajor, ordinal)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_minor, cudaDevAttrComputeCapabilityMinor, ordinal)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->multiprocessor_count, cudaDevAttrMultiProcessorCount, ordinal)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaRuntimeGetVersion(&version)));
   DELTA_RETURN_IF_ERROR(DELTA_CU_CHECK(cuDeviceGet(&handle, ordinal)));
   DELTA_RETURN_IF_ERROR(DELTA_CU_CHECK(cuDeviceGetName(base->processor, (int)sizeof base->processor, handle)));

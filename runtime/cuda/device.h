@@ -24,19 +24,19 @@ typedef struct delta_cuda_events {
 
 typedef struct delta_cuda_device {
   delta_device_t base;
-  char name[16]; // "cuda:0"
-  int ordinal;                                   // of the CUDA runtime; it is the thread's current device while it is open
-  int capability_major, capability_minor;        // 9 and 0 of sm_90
+  char name[16];                          // "cuda:0"
+  int ordinal;                            // of the CUDA runtime; it is the thread's current device while it is open
+  int capability_major, capability_minor; // 9 and 0 of sm_90
   int multiprocessor_count;
-  bool has_virtual_memory;                       // the arena is mapped in granules; else it is one allocation that gives nothing back
+  bool has_virtual_memory; // the arena is mapped in granules; else it is one allocation that gives nothing back
   bool reference_kernels;
-  bool is_capturing;                             // what is put into the streams becomes a graph
-  cudaStream_t streams[DELTA_LANE_COUNT];        // non-blocking
-  cudaEvent_t joints[DELTA_LANE_COUNT];          // tie the streams together when they are recorded
-  cudnnHandle_t cudnn;                           // on the stream of DELTA_LANE_COMPUTE
+  bool is_capturing;                      // what is put into the streams becomes a graph
+  cudaStream_t streams[DELTA_LANE_COUNT]; // non-blocking
+  cudaEvent_t joints[DELTA_LANE_COUNT];   // tie the streams together when they are recorded
+  cudnnHandle_t cudnn;                    // on the stream of DELTA_LANE_COMPUTE
   cublasLtHandle_t cublas;
-  delta_cuda_events_t events, marks;             // of order, by schedule step; of time
-  delta_cuda_sources_t *sources;                 // Owned; NULL until the first is compiled
+  delta_cuda_events_t events, marks; // of order, by schedule step; of time
+  delta_cuda_sources_t *sources;     // Owned; NULL until the first is compiled
 } delta_cuda_device_t;
 
 // Opens GPU number `ordinal`. NOT_FOUND, with the CUDA runtime's own text, where there is no driver or no such GPU.

@@ -5,4 +5,5 @@
 #include "runtime/cuda/device.h"
 
 DELTA_API extern const delta_driver_module_t delta_cuda_module;
-const delta_driver_module_t delta_cuda_module = DELTA_DRIVER_MODULE(DELTA_VERSION_STRING, "cuda", delta_cuda_device_count, delta_cuda_device_open);
+const delta_driver_module_t delta_cuda_module =
+    DELTA_DRIVER_MODULE(DELTA_VERSION_STRING, "cuda", delta_cuda_device_count, delta_cuda_device_open);

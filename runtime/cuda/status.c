@@ -48,16 +48,17 @@ delta_status_t delta_cu_status(CUresult result, const char *call, size_t asked_b
 }
 
 // X(prefix, type, success, no memory, not supported, text)
-#define LIBRARIES(X)                                                                                                                      \
-  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_NOT_SUPPORTED, cudnnGetErrorString)               \
-  X(cublas, cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_NOT_SUPPORTED, cublasLtGetStatusString)      \
+#define LIBRARIES(X)                                                                                                                 \
+  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_NOT_SUPPORTED,    \
+    cudnnGetErrorString)                                                                                                             \
+  X(cublas, cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_NOT_SUPPORTED, cublasLtGetStatusString) \
   X(nvrtc, nvrtcResult, NVRTC_SUCCESS, NVRTC_ERROR_OUT_OF_MEMORY, NVRTC_ERROR_INVALID_OPTION, nvrtcGetErrorString)
 
-#define LIBRARY_STATUS(prefix, type, success, no_memory_result, not_supported, text)                \
-  delta_status_t delta_##prefix##_status(type result, const char *call) {                           \
-    const delta_status_code_t code = result == (no_memory_result) ? DELTA_STATUS_OUT_OF_MEMORY      \
-                                     : result == (not_supported)  ? DELTA_STATUS_UNSUPPORTED        \
-                                                                  : DELTA_STATUS_IO;                \
+#define LIBRARY_STATUS(prefix, type, success, no_memory_result, not_supported, text)            \
+  delta_status_t delta_##prefix##_status(type result, const char *call) {                       \
+    const delta_status_code_t code = result == (no_memory_result) ? DELTA_STATUS_OUT_OF_MEMORY  \
+                                     : result == (not_supported)  ? DELTA_STATUS_UNSUPPORTED    \
+                                                                  : DELTA_STATUS_IO;             \
     return result == (success) ? DELTA_OK : make_status(code, call, text(result), (int)result); \
   }
 LIBRARIES(LIBRARY_STATUS)

@@ -16,15 +16,15 @@
 
 #include "base/status.h"
 
-#define DELTA_CUDA_CHECK(call) delta_cuda_status((call), #call, 0)
-#define DELTA_CU_CHECK(call) delta_cu_status((call), #call, 0)
-#define DELTA_CUDNN_CHECK(call) delta_cudnn_status((call), #call)
+#define DELTA_CUDA_CHECK(call)   delta_cuda_status((call), #call, 0)
+#define DELTA_CU_CHECK(call)     delta_cu_status((call), #call, 0)
+#define DELTA_CUDNN_CHECK(call)  delta_cudnn_status((call), #call)
 #define DELTA_CUBLAS_CHECK(call) delta_cublas_status((call), #call)
-#define DELTA_NVRTC_CHECK(call) delta_nvrtc_status((call), #call)
+#define DELTA_NVRTC_CHECK(call)  delta_nvrtc_status((call), #call)
 
 // Of calls that take memory: when there is none the message has the bytes asked for and the bytes that are free.
 #define DELTA_CUDA_CHECK_BYTES(call, asked_bytes) delta_cuda_status((call), #call, (asked_bytes))
-#define DELTA_CU_CHECK_BYTES(call, asked_bytes) delta_cu_status((call), #call, (asked_bytes))
+#define DELTA_CU_CHECK_BYTES(call, asked_bytes)   delta_cu_status((call), #call, (asked_bytes))
 
 // What the macros call. `call` is the expression; its function's name is told. asked_bytes 0: it takes none.
 DELTA_MUST_USE delta_status_t delta_cuda_status(cudaError_t result, const char *call, size_t asked_bytes);

@@ -68,7 +68,8 @@ delta_status_t delta_cuda_tier_create(delta_device_t *device, const delta_tier_o
                                       delta_tier_t **out_tier) {
   *out_tier = NULL;
   if (options->folder && strcmp(options->folder, DELTA_TIER_MEMORY) != 0)
-    return delta_status_make(UNSUPPORTED, "--tier %s: device '%s' swaps to pinned host memory; leave --tier out, or give '" DELTA_TIER_MEMORY "'",
+    return delta_status_make(UNSUPPORTED,
+                             "--tier %s: device '%s' swaps to pinned host memory; leave --tier out, or give '" DELTA_TIER_MEMORY "'",
                              options->folder, device->name);
   pinned_tier_t *tier = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &tier));

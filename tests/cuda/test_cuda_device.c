@@ -89,8 +89,8 @@ Test(cuda_device, opening_fails_with_a_reason) {
     delta_test_allocator_t allocator;
     delta_test_allocator_init(&allocator, 0, DELTA_TEST_FAIL_ONCE);
     delta_device_t *device = NULL;
-    delta_status_t status = delta_device_open(c->name, &(delta_device_options_t){.threads = c->threads},
-                                              delta_test_allocator_interface(&allocator), &device);
+    delta_status_t status =
+        delta_device_open(c->name, &(delta_device_options_t){.threads = c->threads}, delta_test_allocator_interface(&allocator), &device);
     cr_assert(status && !device, "case %zu", i);
     expect_failure(status, c->code != DELTA_STATUS_OK ? c->code : delta_status_code(status), c->words);
     cr_expect_eq(allocator.live_bytes, 0, "case %zu", i);
@@ -342,8 +342,8 @@ Test(cuda_queues, a_recording_replays_in_order_and_is_timed) {
 
 // After a failure while it records the device goes on, and the recording can be made again.
 Test(cuda_queues, a_failed_recording_is_left) {
-  static const char *const calls[] = {"cudaStreamBeginCapture", "cudaStreamWaitEvent", "cudaMemcpyAsync", "cudaMemsetAsync",
-                                      "cudaStreamEndCapture",   "cudaGraphInstantiate"};
+  static const char *const calls[] = {"cudaStreamBeginCapture", "cudaStreamWaitEvent",  "cudaMemcpyAsync",
+                                      "cudaMemsetAsync",        "cudaStreamEndCapture", "cudaGraphInstantiate"};
   bench_t bench = open_bench();
   delta_device_t *device = bench.device;
   for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
