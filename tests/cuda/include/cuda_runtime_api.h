@@ -188,13 +188,14 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
 
 // ---- Streams and events
 
-#define cudaStreamDefault      0x00
-#define cudaStreamNonBlocking  0x01
-#define cudaEventDefault       0x00
-#define cudaEventBlockingSync  0x01
-#define cudaEventDisableTiming 0x02
-#define cudaEventRecordDefault 0x00
-#define cudaEventWaitDefault   0x00
+#define cudaStreamDefault       0x00
+#define cudaStreamNonBlocking   0x01
+#define cudaEventDefault        0x00
+#define cudaEventBlockingSync   0x01
+#define cudaEventDisableTiming  0x02
+#define cudaEventRecordDefault  0x00
+#define cudaEventRecordExternal 0x01 // while a stream is captured: a node of the graph that records the event, and no edge
+#define cudaEventWaitDefault    0x00
 
 typedef void (*cudaHostFn_t)(void *userData);
 
@@ -209,6 +210,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream DELTA_CUDA_OR_ZERO(0));
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream DELTA_CUDA_OR_ZERO(0),
+                                     unsigned int flags DELTA_CUDA_OR_ZERO(0));
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
