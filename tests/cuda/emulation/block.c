@@ -3,6 +3,7 @@
 //
 // This file is not instrumented: what ThreadSanitizer has to know of barriers it is told. The order that a barrier gives is kept by two addresses in turn, so that what a fast
 // thread does after it is not taken for what a slow one may rely on.
+#include <emulated_block.h>
 #include <emulated_place.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -233,7 +234,7 @@ static uint64_t meet_warp(warp_kind_t kind, unsigned mask, uint64_t word, int so
 
 void delta_emulated_warp_barrier(unsigned mask) { meet_warp(WARP_BARRIER, mask, 0, 0); }
 
-uint64_t delta_emulated_exchange(unsigned mask, uint64_t word, int source) { return meet_warp(WARP_EXCHANGE, mask, word, source); }
+unsigned long long delta_emulated_exchange(unsigned mask, unsigned long long word, int source) { return meet_warp(WARP_EXCHANGE, mask, word, source); }
 
 unsigned delta_emulated_ballot(unsigned mask, int truth) { return (unsigned)meet_warp(WARP_BALLOT, mask, truth != 0, 0); }
 

@@ -1,4 +1,5 @@
-// Modules: shared objects that nvrtc.c made, opened from memory. The size of an image is not told, so its end is read from its header.
+// Modules: shared objects that nvrtc.c made, opened from memory. The size of an image is not told, so its end is read from its header. What kernels call is in the program,
+// or in the module that the emulation is a part of.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -40,6 +41,16 @@ static bool write_all(int file, const uint8_t *data, size_t size_bytes) {
   return true;
 }
 
+// Lets what is loaded from now on see the functions of the emulation, where it is in a library that was opened for itself.
+static void show_functions(void) {
+  static atomic_bool is_shown;
+  Dl_info info;
+  if (!atomic_exchange(&is_shown, true) && dladdr((void *)show_functions, &info) && info.dli_fname) {
+    void *own = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    if (own) dlclose(own);
+  }
+}
+
 CUresult cuModuleLoadData(CUmodule *out_module, const void *image) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_INVALID_IMAGE);
   const size_t size_bytes = image_bytes(image);
@@ -49,6 +60,7 @@ CUresult cuModuleLoadData(CUmodule *out_module, const void *image) {
   char path[64];
   module->file = memfd_create("module", MFD_CLOEXEC);
   snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+  show_functions();
   if (module->file >= 0 && write_all(module->file, image, size_bytes)) module->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!module->object) {
     const char *why = dlerror();

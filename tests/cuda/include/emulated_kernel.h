@@ -6,6 +6,7 @@
 #ifndef DELTA_TESTS_CUDA_EMULATED_KERNEL_H_
 #define DELTA_TESTS_CUDA_EMULATED_KERNEL_H_
 
+#include "emulated_block.h"
 #include "emulated_module.h"
 #include "emulated_place.h"
 
@@ -63,23 +64,7 @@ static inline bool signbit(float x) { return __builtin_signbit(x); }
 #define gridDim   (delta_emulated_place.grid_dim)
 static const int warpSize = 32;
 
-// ---- What threads do together (tests/cuda/emulation/block.cpp)
-
-#pragma GCC visibility push(default)
-extern "C" {
-// A barrier of the block. `site` is static and remembers which line of the kernels it is, so that a test can leave out one after another.
-void delta_emulated_barrier(int *site, const char *file, int line);
-// The same for the lanes of `mask`.
-void delta_emulated_warp_barrier(unsigned mask);
-// The word that lane `source` of the own warp brings to this exchange of the lanes of `mask`; a lane outside brings nonsense.
-unsigned long long delta_emulated_exchange(unsigned mask, unsigned long long word, int source);
-// The lanes of `mask` that bring a truth.
-unsigned delta_emulated_ballot(unsigned mask, int truth);
-// Dynamic shared memory of the block.
-void *delta_emulated_dynamic_shared(void);
-void delta_emulated_fence(void);
-}
-#pragma GCC visibility pop
+// ---- What threads do together
 
 #define __syncthreads()                                      \
   do {                                                       \
