@@ -86,7 +86,7 @@ static delta_status_t allocate_copies(delta_executor_t *executor) {
   }
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, counts[l], &executor->work.copies[l].items));
-    executor->overlaps = executor->overlaps || (counts[l] > 0 && o->lanes);
+    executor->overlaps = executor->overlaps || (counts[l] > 0 && (o->device->has_queues ? !o->copies_in_line : o->lanes != NULL));
   }
   return DELTA_OK;
 }
@@ -228,6 +228,7 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
   if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  if (options->device->has_queues) DELTA_GOTO_IF_ERROR(status, delta_executor_prepare_queues(executor), cleanup);
   *out_executor = executor;
   executor = NULL;
 cleanup:
@@ -250,6 +251,8 @@ void delta_executor_destroy(delta_executor_t *executor) {
   for (size_t i = 0; executor->kernels && i < executor->options.graph->nodes.count; ++i) {
     if (!lender || lender->kernels[i] != executor->kernels[i]) executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
+  delta_executor_free_queues(executor);
+  delta_release(executor->allocator, executor->values);
   delta_release(executor->allocator, executor->kernels);
   delta_keeper_reset(&executor->keeper, 0);
   delta_array_deinit(executor->allocator, &executor->born);

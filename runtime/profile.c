@@ -11,11 +11,13 @@
 #include "onnx/graph/graph_write.h"
 #include "runtime/cache.h"
 
-// The processor as the system names it: speeds of one are not those of another.
-static delta_status_t read_processor(delta_profile_t *profile) {
+// The processor as its maker or the system names it: speeds of one are not those of another.
+static delta_status_t read_processor(delta_profile_t *profile, const delta_device_t *device) {
   static const char *const label = "model name";
   char line[256], *name = NULL;
-  FILE *file = fopen("/proc/cpuinfo", "r");
+  const bool is_host = device->processor[0] == '\0';
+  if (!is_host) name = strcpy(line, device->processor);
+  FILE *file = is_host ? fopen("/proc/cpuinfo", "r") : NULL;
   while (file && !name && fgets(line, sizeof line, file)) {
     char *colon = strncmp(line, label, strlen(label)) == 0 ? strchr(line, ':') : NULL;
     if (colon) name = colon + 1 + strspn(colon + 1, " ");
@@ -38,7 +40,7 @@ static delta_status_t name_device(delta_profile_t *profile, const delta_device_t
   DELTA_RETURN_IF_ERROR(delta_region_format(&profile->region, &libraries, "delta %s, %s", DELTA_VERSION_STRING, device->libraries));
   profile->instruction_set = instruction_set;
   profile->libraries = libraries;
-  return read_processor(profile);
+  return read_processor(profile, device);
 }
 
 const char delta_profile_measured[] = "measured";
@@ -47,8 +49,9 @@ static delta_status_t describe_device(delta_profile_t *profile, delta_device_t *
   static const char *const assumed = "assumed until it is measured";
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(device, &free_bytes));
-  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)free_bytes, "free when the profile was made");
-  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, 0, "what others use is not in memory_bytes");
+  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)(free_bytes + device->reserve_bytes),
+                           "free when the profile was made");
+  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, (double)device->reserve_bytes, "what others use is not in memory_bytes");
   delta_profile_set_number(profile, DELTA_PROFILE_GRANULE_BYTES, (double)device->granule_bytes, "the driver");
   delta_profile_set_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES, (double)device->alignment_bytes, "the driver");
 #define SET_ROOFLINE(id, field, least, most) delta_profile_set_number(profile, DELTA_PROFILE_##id, device->roofline.field, assumed);

@@ -131,6 +131,7 @@ void delta_session_destroy(delta_session_t *session) {
   delta_tally_deinit(&session->tally);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
+  delta_session_return(session);
   delta_profiler_destroy(session->profiler);
   delta_device_close(session->device);
   delta_model_free(session->model);

@@ -90,7 +90,9 @@ typedef struct library_rule {
 
 static const library_rule_t library_rules[] = {
     {"onnx.pb-c.h protobuf-c/", "onnx/ tests/"}, // tests write model files
-    {"omp.h oneapi/ dnnl", "runtime/cpu/"},      {"cuda cudnn cublas nvrtc nvToolsExt", "runtime/cuda/"}, {"cjson/", "base/json"},
+    {"omp.h oneapi/ dnnl", "runtime/cpu/"},
+    {"cuda cudnn cublas nvrtc nvToolsExt", "runtime/cuda/ tests/cuda/"},
+    {"cjson/", "base/json"},
     {"zlib.h", "runtime/data/ tests/"},
 };
 
