@@ -28,7 +28,7 @@ template <typename Number> struct contender {
 template <typename Team, typename Number, typename Rule>
 static __device__ contender<Number> best_of_team(contender<Number> own, const Rule &rule, Number *values, int64_t *indices) {
   if (Team::LINES == 8) { // one warp a line
-#pragma unroll
+DELTA_UNROLL
     for (int bits = 16; bits > 0; bits /= 2) {
       const contender<Number> other = {__shfl_xor_sync(0xffffffffu, own.value, bits), __shfl_xor_sync(0xffffffffu, own.index, bits)};
       if (rule(other, own)) own = other;

@@ -21,6 +21,12 @@ typedef unsigned long long uint64_t;
 #endif
 
 #define DELTA_DEVICE static inline __device__
+// Before a loop whose turns are known: written out, so that small arrays are registers.
+#ifdef __CUDACC__
+#define DELTA_UNROLL _Pragma("unroll")
+#else
+#define DELTA_UNROLL
+#endif
 
 typedef struct delta_float16 {
   uint16_t bits;

@@ -137,17 +137,17 @@ DELTA_DEVICE void delta_load_group(const void *data, int64_t at, int64_t stride,
   const T *from = (const T *)data + at;
   if (stride == 1 && aligned && left >= GROUP) {
     const delta_pack<T, GROUP> pack = *(const delta_pack<T, GROUP> *)from;
-#pragma unroll
+DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) out[j] = delta_read<Work>(pack.items[j]);
     return;
   }
   if (stride == 0) {
     const Work value = delta_read<Work>(*from);
-#pragma unroll
+DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) out[j] = value;
     return;
   }
-#pragma unroll
+DELTA_UNROLL
   for (int j = 0; j < GROUP; ++j) out[j] = (uint64_t)j < left ? delta_read<Work>(from[j * stride]) : (Work)0;
 }
 
@@ -156,12 +156,12 @@ DELTA_DEVICE void delta_store_group(void *data, uint64_t at, uint64_t left, bool
   T *to = (T *)data + at;
   if (aligned && left >= GROUP) {
     delta_pack<T, GROUP> pack;
-#pragma unroll
+DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) pack.items[j] = delta_write<T>(values[j]);
     *(delta_pack<T, GROUP> *)to = pack;
     return;
   }
-#pragma unroll
+DELTA_UNROLL
   for (int j = 0; j < GROUP; ++j)
     if ((uint64_t)j < left) to[j] = delta_write<T>(values[j]);
 }

@@ -22,12 +22,12 @@ DELTA_DEVICE int64_t delta_end_mean(int64_t sum, uint64_t count) { return count 
 
 // Adds the coordinates of `number` in dimensions [first, last) to the inputs' places.
 DELTA_DEVICE void delta_add_places(const delta_expr_args_t &args, uint64_t number, const int first, const int last, int64_t *at) {
-#pragma unroll
+DELTA_UNROLL
   for (int d = DELTA_RANK - 1; d >= 0; --d) {
     if (d < first || d >= last) continue;
     const uint64_t above = d > first ? delta_divide(number, args.dims[d]) : 0;
     const int64_t coordinate = (int64_t)(number - above * args.dims[d].divisor);
-#pragma unroll
+DELTA_UNROLL
     for (int k = 0; k < DELTA_INPUTS; ++k) at[k] += coordinate * args.strides[k][d];
     number = above;
   }
@@ -47,22 +47,22 @@ extern "C" __global__ void delta_reduce(const delta_expr_args_t args) {
     DELTA_EACH_OUTPUT(DELTA_START)
     if (result < args.count) {
       int64_t base[DELTA_INPUTS + 1];
-#pragma unroll
+DELTA_UNROLL
       for (int k = 0; k < DELTA_INPUTS; ++k) base[k] = 0;
       delta_add_places(args, result, 0, DELTA_KEPT_RANK, base);
       for (uint64_t first = begin + (uint64_t)member * DELTA_GROUP; first < end; first += DELTA_TEAM * DELTA_GROUP) {
         int64_t at[DELTA_INPUTS + 1];
-#pragma unroll
+DELTA_UNROLL
         for (int k = 0; k < DELTA_INPUTS; ++k) at[k] = base[k];
         delta_add_places(args, first, DELTA_KEPT_RANK, DELTA_RANK, at);
         work_t x[DELTA_INPUTS + 1][DELTA_GROUP];
 #define DELTA_LOAD(k, type) \
   delta_load_group<type, DELTA_GROUP>(args.inputs[k], at[k], args.strides[k][DELTA_RANK - 1], end - first, args.aligned, x[k]);
         DELTA_EACH_INPUT(DELTA_LOAD)
-#pragma unroll
+DELTA_UNROLL
         for (int j = 0; j < DELTA_GROUP; ++j) {
           work_t in[DELTA_INPUTS + 1], out[DELTA_OUTPUTS];
-#pragma unroll
+DELTA_UNROLL
           for (int k = 0; k < DELTA_INPUTS; ++k) in[k] = x[k][j];
           delta_expression(in, out);
 #define DELTA_STEP(k, type, kind, start) sums[k] = delta_step_##kind(sums[k], (number_t)out[k]);

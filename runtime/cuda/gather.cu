@@ -79,14 +79,14 @@ static __global__ void gather_grad_kernel(delta_cuda_gather_t self, uint64_t job
         const int total = list_matches(&list, j < self.count && delta_index_at(indices, (uint64_t)j, self.size) == place);
         for (int m = 0; m < total; ++m) {
           const int64_t from = ((int64_t)outer * self.count + first + list.items[m]) * self.inner;
-#pragma unroll
+DELTA_UNROLL
           for (int c = 0; c < COLUMNS; ++c) {
             const int64_t column = first_column + c * DELTA_BLOCK_THREADS + threadIdx.x;
             if (column < self.inner) sums[c] += delta_read<number>(dy[from + column]);
           }
         }
       }
-#pragma unroll
+DELTA_UNROLL
       for (int c = 0; c < COLUMNS; ++c) {
         const int64_t column = first_column + c * DELTA_BLOCK_THREADS + threadIdx.x;
         if (column < self.inner) dx[((int64_t)outer * self.size + place) * self.inner + column] = delta_write<T>(sums[c]);

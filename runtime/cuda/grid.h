@@ -28,7 +28,7 @@ static inline size_t delta_cuda_dtype_bytes(delta_dtype_t dtype) {
   return sizes[dtype];
 }
 
-enum { DELTA_BLOCK_THREADS = 256, DELTA_WARP = 32, DELTA_MOST_BLOCKS = 1 << 20 };
+static const unsigned DELTA_BLOCK_THREADS = 256, DELTA_MOST_BLOCKS = 1u << 20;
 
 // Blocks for `count` items of `per_block` each; kernels go on in strides of the grid when there are more.
 static inline unsigned delta_blocks(uint64_t count, uint64_t per_block) {
@@ -61,7 +61,7 @@ struct delta_warp_team {
   static __device__ int member() { return threadIdx.x % 32; }
   static __device__ int line() { return threadIdx.x / 32; }
   template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *) {
-#pragma unroll
+DELTA_UNROLL
     for (int bits = 16; bits > 0; bits /= 2) value = step(value, __shfl_xor_sync(0xffffffffu, value, bits));
     return value;
   }
@@ -69,7 +69,7 @@ struct delta_warp_team {
 
 // A whole block a line: lines of neighbouring elements that are long.
 struct delta_block_team {
-  enum { SIZE = DELTA_BLOCK_THREADS, LINES = 1, SHARED = DELTA_BLOCK_THREADS / 32 };
+  enum { SIZE = 256, LINES = 1, SHARED = 8 };
   static __device__ int member() { return threadIdx.x; }
   static __device__ int line() { return 0; }
   template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *shared) {
@@ -78,7 +78,7 @@ struct delta_block_team {
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
     __syncthreads();
     value = shared[0];
-#pragma unroll
+DELTA_UNROLL
     for (int warp = 1; warp < SHARED; ++warp) value = step(value, shared[warp]);
     return value;
   }
@@ -86,7 +86,7 @@ struct delta_block_team {
 
 // Eight threads a line, neighbouring threads on neighbouring lines: lines whose elements are apart.
 struct delta_column_team {
-  enum { SIZE = 8, LINES = 32, SHARED = DELTA_BLOCK_THREADS };
+  enum { SIZE = 8, LINES = 32, SHARED = 256 };
   static __device__ int member() { return threadIdx.x / 32; }
   static __device__ int line() { return threadIdx.x % 32; }
   template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *shared) {
@@ -94,7 +94,7 @@ struct delta_column_team {
     shared[threadIdx.x] = value;
     __syncthreads();
     value = shared[threadIdx.x % 32];
-#pragma unroll
+DELTA_UNROLL
     for (int part = 1; part < SIZE; ++part) value = step(value, shared[part * 32 + threadIdx.x % 32]);
     return value;
   }

@@ -5,6 +5,9 @@
 
 #ifndef DELTA_DEVICE_TEXT
 #include <stdint.h>
+#ifdef __cplusplus
+#include <cuda_runtime.h>
+#endif
 #endif
 
 // A divisor of numbers below 2^31, by the product's high word; with multiplier 0 of any number, by a division.

@@ -73,7 +73,7 @@ static product_shape_t product_shape_of(const delta_graph_t *graph, const delta_
 // ---- By cuBLASLt
 
 typedef struct library_type {
-  cudaDataType_t data, scale;
+  cudaDataType data, scale;
   cublasComputeType_t compute;
 } library_type_t;
 

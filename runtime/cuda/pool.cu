@@ -15,7 +15,7 @@ static __device__ pool_place_t place_of(const delta_cuda_pool_t &pool, const del
   pool_place_t place;
   uint64_t rest = delta_divide(number, pool.by_channels);
   place.channel = (int64_t)(number - rest * pool.by_channels.divisor);
-#pragma unroll
+DELTA_UNROLL
   for (int d = DELTA_CUDA_POOL_DIMS - 1; d >= 0; --d) {
     const uint64_t above = delta_divide(rest, by[d]);
     place.at[d] = (int)(rest - above * by[d].divisor);

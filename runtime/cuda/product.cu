@@ -3,7 +3,8 @@
 
 #include "runtime/cuda/grid.h"
 
-enum { TILE = 16, MOST_LAYERS = 65535 };
+static const int TILE = 16;
+static const unsigned MOST_LAYERS = 65535;
 
 template <typename T>
 static __global__ void product_kernel(delta_cuda_product_t self, const T *a, const T *b, const T *c, T *y) {

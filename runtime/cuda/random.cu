@@ -11,7 +11,7 @@ static __global__ void dropout_kernel(delta_cuda_stream_t source, uint64_t count
   const uint64_t key = delta_stream_key(source);
   DELTA_EACH_ITEM(n, counters) {
     const delta_words_t words = delta_draw_words(key, first / 4 + n, 0);
-#pragma unroll
+DELTA_UNROLL
     for (int j = 0; j < 4; ++j) {
       const uint64_t i = (first / 4 + n) * 4 + j - first; // wraps before the first element
       if (i >= count) continue;
@@ -35,7 +35,7 @@ static __global__ void random_kernel(delta_cuda_stream_t source, uint64_t counte
   const int each = self.normal ? 2 : 4; // numbers of a counter
   DELTA_EACH_ITEM(n, counters) {
     const delta_words_t words = delta_draw_words(key, n, 0);
-#pragma unroll
+DELTA_UNROLL
     for (int j = 0; j < 4; ++j) {
       const uint64_t i = n * each + j;
       if (j >= each || i >= self.count) continue;

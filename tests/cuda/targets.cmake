@@ -9,6 +9,7 @@ list(FILTER delta_emulated_kernels INCLUDE REGEX "\\.cu$")
 add_library(delta_cuda_emulated STATIC ${delta_emulated_sources})
 delta_test_settings(delta_cuda_emulated)
 target_include_directories(delta_cuda_emulated BEFORE PUBLIC ${PROJECT_SOURCE_DIR}/tests/cuda/include)
+delta_cuda_texts(delta_cuda_emulated)
 set_target_properties(delta_cuda_emulated PROPERTIES CXX_STANDARD 17)
 # Kernels are C++ here; nvcc's words are macros of the emulation's headers.
 set_source_files_properties(${delta_emulated_kernels} PROPERTIES LANGUAGE CXX)
