@@ -4,6 +4,8 @@ set_property(CACHE DELTA_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(DELTA_CUDA_ROOT "" CACHE PATH "Folder of the CUDA toolkit, as scripts/cuda-toolkit makes one; by default the system's")
 set(DELTA_CUDA_ARCHITECTURES 80-real 90-real 90-virtual CACHE STRING "GPUs that kernels are compiled for, as of CMAKE_CUDA_ARCHITECTURES")
 
+include(${PROJECT_SOURCE_DIR}/cmake/cuda_texts.cmake)
+
 set(delta_cuda_missing)
 if(NOT DELTA_CUDA STREQUAL "OFF")
   if(DELTA_CUDA_ROOT)
@@ -61,6 +63,7 @@ if(NOT DELTA_CUDA STREQUAL "OFF" AND NOT delta_cuda_missing)
                INSTALL_RPATH_USE_LINK_PATH ON
                LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/module.map)
   target_include_directories(delta_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  delta_cuda_texts(delta_cuda)
   target_include_directories(delta_cuda SYSTEM PRIVATE ${DELTA_CUDA_INCLUDE} ${DELTA_CUDNN_INCLUDE})
   target_link_libraries(delta_cuda PRIVATE delta_static ${DELTA_LIBRARY_cublasLt} ${DELTA_LIBRARY_cudnn} ${DELTA_LIBRARY_nvrtc}
                                            ${DELTA_LIBRARY_cudart_static} Threads::Threads ${CMAKE_DL_LIBS} rt m)

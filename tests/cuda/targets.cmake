@@ -45,6 +45,7 @@ list(REMOVE_ITEM delta_emulated_sources ${PROJECT_SOURCE_DIR}/runtime/cuda/drive
 add_library(delta_cuda_emulated STATIC ${delta_emulated_sources})
 delta_compile_kernels(delta_cuda_emulated ${delta_emulated_kernels})
 delta_test_settings(delta_cuda_emulated)
+delta_cuda_texts(delta_cuda_emulated)
 target_link_libraries(delta_cuda_emulated PUBLIC delta_emulation delta_static)
 
 # The same as a module, for programs that find the driver as users do: DELTA_CUDA_MODULE names it.
