@@ -6,12 +6,46 @@
 #ifndef DELTA_TESTS_CUDA_EMULATED_KERNEL_H_
 #define DELTA_TESTS_CUDA_EMULATED_KERNEL_H_
 
+#include "emulated_block.h"
+#include "emulated_module.h"
+#include "emulated_place.h"
+
+#ifdef DELTA_EMULATED_IS_FREE // a source of the run-time compiler, which declares functions and no header
+#define DELTA_EMULATED_FUNCTION_1(name)     \
+  extern "C" float name##f(float) noexcept; \
+  extern "C" double name(double) noexcept;
+#define DELTA_EMULATED_FUNCTION_2(name)            \
+  extern "C" float name##f(float, float) noexcept; \
+  extern "C" double name(double, double) noexcept;
+DELTA_EMULATED_FUNCTION_1(exp)
+DELTA_EMULATED_FUNCTION_1(exp2) DELTA_EMULATED_FUNCTION_1(expm1) DELTA_EMULATED_FUNCTION_1(log) DELTA_EMULATED_FUNCTION_1(log2)
+    DELTA_EMULATED_FUNCTION_1(log10) DELTA_EMULATED_FUNCTION_1(log1p) DELTA_EMULATED_FUNCTION_1(sqrt) DELTA_EMULATED_FUNCTION_1(cbrt)
+        DELTA_EMULATED_FUNCTION_1(sin) DELTA_EMULATED_FUNCTION_1(cos) DELTA_EMULATED_FUNCTION_1(tan) DELTA_EMULATED_FUNCTION_1(asin)
+            DELTA_EMULATED_FUNCTION_1(acos) DELTA_EMULATED_FUNCTION_1(atan) DELTA_EMULATED_FUNCTION_1(sinh) DELTA_EMULATED_FUNCTION_1(cosh)
+                DELTA_EMULATED_FUNCTION_1(tanh) DELTA_EMULATED_FUNCTION_1(asinh) DELTA_EMULATED_FUNCTION_1(acosh)
+                    DELTA_EMULATED_FUNCTION_1(atanh) DELTA_EMULATED_FUNCTION_1(erf) DELTA_EMULATED_FUNCTION_1(erfc)
+                        DELTA_EMULATED_FUNCTION_1(fabs) DELTA_EMULATED_FUNCTION_1(floor) DELTA_EMULATED_FUNCTION_1(ceil)
+                            DELTA_EMULATED_FUNCTION_1(rint) DELTA_EMULATED_FUNCTION_1(round) DELTA_EMULATED_FUNCTION_1(trunc)
+                                DELTA_EMULATED_FUNCTION_1(nearbyint) DELTA_EMULATED_FUNCTION_1(lgamma) DELTA_EMULATED_FUNCTION_2(pow)
+                                    DELTA_EMULATED_FUNCTION_2(fmod) DELTA_EMULATED_FUNCTION_2(atan2) DELTA_EMULATED_FUNCTION_2(fmin)
+                                        DELTA_EMULATED_FUNCTION_2(fmax) DELTA_EMULATED_FUNCTION_2(copysign) DELTA_EMULATED_FUNCTION_2(hypot)
+#undef DELTA_EMULATED_FUNCTION_1
+#undef DELTA_EMULATED_FUNCTION_2
+                                            extern "C" float fmaf(float, float, float) noexcept;
+extern "C" double fma(double, double, double) noexcept;
+typedef __SIZE_TYPE__ size_t;
+static inline bool isnan(float x) { return __builtin_isnan(x); }
+static inline bool isinf(float x) { return __builtin_isinf(x); }
+static inline bool isfinite(float x) { return __builtin_isfinite(x); }
+static inline bool isnan(double x) { return __builtin_isnan(x); }
+static inline bool isinf(double x) { return __builtin_isinf(x); }
+static inline bool isfinite(double x) { return __builtin_isfinite(x); }
+static inline bool signbit(float x) { return __builtin_signbit(x); }
+#else
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
-#include "vector_types.h"
+#endif
 
 #define __global__
 #define __device__
@@ -24,36 +58,13 @@
 
 // ---- Where the running thread stands
 
-typedef struct delta_emulated_place {
-  uint3 thread, block;
-  dim3 block_dim, grid_dim;
-} delta_emulated_place_t;
-
-extern "C" __attribute__((visibility("default"), tls_model("initial-exec"))) __thread delta_emulated_place_t delta_emulated_place;
-
 #define threadIdx (delta_emulated_place.thread)
 #define blockIdx  (delta_emulated_place.block)
 #define blockDim  (delta_emulated_place.block_dim)
 #define gridDim   (delta_emulated_place.grid_dim)
 static const int warpSize = 32;
 
-// ---- What threads do together (tests/cuda/emulation/block.cpp)
-
-#pragma GCC visibility push(default)
-extern "C" {
-// A barrier of the block. `site` is static and remembers which line of the kernels it is, so that a test can leave out one after another.
-void delta_emulated_barrier(int *site, const char *file, int line);
-// The same for the lanes of `mask`.
-void delta_emulated_warp_barrier(unsigned mask);
-// The word that lane `source` of the own warp brings to this exchange of the lanes of `mask`; a lane outside brings nonsense.
-uint64_t delta_emulated_exchange(unsigned mask, uint64_t word, int source);
-// The lanes of `mask` that bring a truth.
-unsigned delta_emulated_ballot(unsigned mask, int truth);
-// Dynamic shared memory of the block.
-void *delta_emulated_dynamic_shared(void);
-void delta_emulated_fence(void);
-}
-#pragma GCC visibility pop
+// ---- What threads do together
 
 #define __syncthreads()                                      \
   do {                                                       \
@@ -74,11 +85,11 @@ static inline int delta_emulated_lane() {
 // What lane `source` brings, or the own value where the source lies outside the lane's part of `width` lanes.
 template <class Value>
 static inline Value delta_emulated_take(unsigned mask, Value value, int source, bool is_inside) {
-  static_assert(sizeof(Value) <= sizeof(uint64_t), "a lane exchanges up to 8 bytes");
-  uint64_t word = 0;
-  memcpy(&word, &value, sizeof value);
+  static_assert(sizeof(Value) <= sizeof(unsigned long long), "a lane exchanges up to 8 bytes");
+  unsigned long long word = 0;
+  __builtin_memcpy(&word, &value, sizeof value);
   word = delta_emulated_exchange(mask, word, is_inside ? source : delta_emulated_lane());
-  memcpy(&value, &word, sizeof value);
+  __builtin_memcpy(&value, &word, sizeof value);
   return value;
 }
 template <class Value>
@@ -184,7 +195,7 @@ template <class To, class From>
 static inline To delta_emulated_bits(From from) {
   static_assert(sizeof(To) == sizeof(From), "the same bits");
   To to;
-  memcpy(&to, &from, sizeof to);
+  __builtin_memcpy(&to, &from, sizeof to);
   return to;
 }
 static inline unsigned __float_as_uint(float x) { return delta_emulated_bits<unsigned>(x); }
@@ -239,5 +250,63 @@ static inline void delta_emulated_loop(const Kernel &kernel) {
     }
   }
 }
+
+// ---- A kernel of a module
+
+// Takes arguments one by one from their addresses.
+template <class... Parameters>
+struct delta_emulated_taker;
+template <>
+struct delta_emulated_taker<> {
+  template <class Kernel, class... Taken>
+  static void call(const Kernel &kernel, void *const *, Taken... taken) {
+    kernel(taken...);
+  }
+};
+template <class First, class... Rest>
+struct delta_emulated_taker<First, Rest...> {
+  template <class Kernel, class... Taken>
+  static void call(const Kernel &kernel, void *const *arguments, Taken... taken) {
+    delta_emulated_taker<Rest...>::call(kernel, arguments + 1, taken..., *static_cast<First *>(*arguments));
+  }
+};
+
+template <class Value>
+struct delta_emulated_is_pointer {
+  static const int value = 0;
+};
+template <class Value>
+struct delta_emulated_is_pointer<Value *> {
+  static const int value = 1;
+};
+template <class Value>
+struct delta_emulated_is_pointer<Value *__restrict__> {
+  static const int value = 1;
+};
+
+template <class... Parameters>
+struct delta_emulated_signature {
+  static constexpr delta_emulated_parameter_t parameters[sizeof...(Parameters) + 1] = {
+      {sizeof(Parameters), delta_emulated_is_pointer<Parameters>::value}..., {0, 0}};
+
+  template <void (*kernel)(Parameters...)>
+  static void run_thread(void *const *arguments) {
+    delta_emulated_taker<Parameters...>::call(kernel, arguments);
+  }
+  template <void (*kernel)(Parameters...)>
+  static void run_block(void *const *arguments) {
+    delta_emulated_loop([arguments] { delta_emulated_taker<Parameters...>::call(kernel, arguments); });
+  }
+  template <void (*kernel)(Parameters...)>
+  static constexpr delta_emulated_function_t describe(const char *name, int is_free) {
+    return {name, is_free, (int)sizeof...(Parameters), parameters, run_thread<kernel>, run_block<kernel>};
+  }
+};
+template <class... Parameters>
+delta_emulated_signature<Parameters...> delta_emulated_signature_of(void (*kernel)(Parameters...));
+
+#define DELTA_EMULATED_KERNEL(kernel)                                                                                  \
+  extern "C" __attribute__((visibility("default"))) const delta_emulated_function_t delta_emulated_function_##kernel = \
+      decltype(delta_emulated_signature_of(kernel))::describe<kernel>(#kernel, DELTA_EMULATED_IS_FREE);
 
 #endif // DELTA_TESTS_CUDA_EMULATED_KERNEL_H_

@@ -24,8 +24,8 @@ typedef struct delta_emulated_launch {
   int pointer_count;
 } delta_emulated_launch_t;
 
-// Enqueues the launch; `self` is taken over, whatever comes of it. Errors are those of cudaGetLastError, as with <<<>>>.
-void delta_emulated_launch(const delta_emulated_launch_t *launch, cudaStream_t stream);
+// Enqueues the launch; `self` is taken over, whatever comes of it. Errors are also those of cudaGetLastError.
+cudaError_t delta_emulated_launch(const delta_emulated_launch_t *launch, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
