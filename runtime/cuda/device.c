@@ -101,6 +101,15 @@ static const delta_roofline_t assumed_roofline = {.flops_per_second = 1.5e11,
 // Of PCI Express of the fourth generation.
 static const double assumed_bytes_per_second = 2e10;
 
+// Versions are numbers of two or more digits for each part.
+static void name_libraries(delta_device_t *base, unsigned runtime) {
+  enum { PART = 100, MOST = 1000 };
+  const unsigned cudnn = (unsigned)cudnnGetVersion(), cublas = (unsigned)cublasLtGetVersion();
+  snprintf(base->libraries, sizeof base->libraries, "cudart %u.%u, cudnn %u.%u.%u, cublas %u.%u.%u, kernels %u", runtime / 1000 % MOST,
+           runtime % 1000 / 10, cudnn / PART / PART % MOST, cudnn / PART % PART, cudnn % PART, cublas / PART / PART % MOST,
+           cublas / PART % PART, cublas % PART, (unsigned)DELTA_CUDA_KERNELS_REVISION % MOST);
+}
+
 static delta_status_t read_properties(delta_cuda_device_t *device) {
   const int ordinal = device->ordinal;
   int has_virtual_memory = 0, version = 0;
@@ -118,11 +127,8 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   device->has_virtual_memory = has_virtual_memory != 0;
   base->granule_bytes = DELTA_CUDA_GRANULE_BYTES;
   if (device->has_virtual_memory) DELTA_RETURN_IF_ERROR(delta_cuda_granule_bytes(ordinal, &base->granule_bytes));
-  const size_t cudnn = cudnnGetVersion(), cublas = cublasLtGetVersion();
+  name_libraries(base, (unsigned)version);
   snprintf(base->instruction_set, sizeof base->instruction_set, "sm_%d%d", device->capability_major, device->capability_minor);
-  snprintf(base->libraries, sizeof base->libraries, "cudart %d.%d, cudnn %zu.%zu.%zu, cublas %zu.%zu.%zu, kernels %d", version / 1000,
-           version % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100, cublas / 10000, cublas / 100 % 100, cublas % 100,
-           DELTA_CUDA_KERNELS_REVISION);
   return DELTA_OK;
 }
 

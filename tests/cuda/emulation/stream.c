@@ -368,6 +368,22 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return cudaSuccess;
 }
 
+// Of a node of a graph: the event is reached again whenever the graph runs.
+static void event_reach(void *self, delta_emulated_team_t *team) { mark_reach(((cudaEvent_t)self)->mark, team); }
+
+static void event_leave(void *self) { (void)self; }
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
+  cudaStream_t stream = delta_emulated_stream(handle);
+  if (!(flags & cudaEventRecordExternal) || !delta_emulated_is_capturing(stream)) return cudaEventRecord(event, handle);
+  DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);
+  if (!event->mark) event->mark = mark_create();
+  if (!event->mark) return delta_emulated_error(cudaErrorMemoryAllocation);
+  const delta_emulated_operation_t operation = {
+      .name = __func__, .self = event, .run = event_reach, .destroy = event_leave, .delay_seconds = -1};
+  return delta_emulated_put(stream, &operation);
+}
+
 // An event that was never recorded is no order.
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned int flags) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);
