@@ -58,7 +58,7 @@ target_link_options(delta_cuda_emulated_module PRIVATE -Wl,--version-script=${PR
 
 # A program of tests/cuda/. Kernels that are compiled at run time find the emulation's functions in it.
 function(delta_link_emulation target)
-  target_link_libraries(${target} PRIVATE delta_cuda_emulated)
+  target_link_libraries(${target} PRIVATE delta_cuda_emulated delta_emulation_kernels)
   target_link_options(${target} PRIVATE -Wl,-u,delta_cuda_module -Wl,--export-dynamic-symbol=delta_cuda_module
                                         -Wl,--export-dynamic-symbol=delta_emulated_*)
 endfunction()
