@@ -147,6 +147,7 @@ static bool add_option(command_t *command, const char *option) {
                                                 "--fmad",
                                                 "-fmad",
                                                 "--use_fast_math=false",
+                                                "--disable-warnings",
                                                 "--restrict",
                                                 "-restrict",
                                                 "--device-as-default-execution-space",
