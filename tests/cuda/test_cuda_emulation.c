@@ -379,11 +379,11 @@ Test(cuda_emulation, threads_that_wait_for_ever_are_reported) {
     cudaError_t (*launch)(float *, cudaStream_t);
     const char *report;
   } cases[] = {{delta_test_missing_thread, "kernel missing_thread, block (0, 0, 0), thread (0, 0, 0): waits for lanes"},
-               {delta_test_missing_lane, "kernel missing_lane, block (0, 0, 0), thread (31, 0, 0): a lane of the mask has left"}};
+               {delta_test_missing_lane, "kernel missing_lane, block (0, 0, 0), thread (6, 0, 0): a lane of the mask has left"}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
     cudaStream_t stream = make_stream();
     float *y = make_device_floats(32);
-    CHECK(cases[k].launch(y, stream));
+    cases[k].launch(y, stream); // the fault may be known before the call returns
     cr_expect_eq(cudaStreamSynchronize(stream), cudaErrorLaunchFailure);
     cr_expect_eq(cudaStreamSynchronize(stream), cudaErrorLaunchFailure, "the error stays");
     cr_expect_eq(strncmp(delta_emulated_last_report(), cases[k].report, strlen(cases[k].report)), 0, "%s", delta_emulated_last_report());
@@ -439,7 +439,7 @@ Test(cuda_emulation, a_fault_on_the_device_stays) {
   delta_emulated_fail_run("axpy", 2);
   CHECK(delta_test_axpy(1, x, x, 16, stream));
   CHECK(cudaStreamSynchronize(stream));
-  CHECK(delta_test_axpy(1, x, x, 16, stream));
+  delta_test_axpy(1, x, x, 16, stream); // the fault may be known before the call returns
   cr_expect_eq(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
   cr_expect_eq(cudaMemset(x, 0, 4), cudaErrorIllegalAddress);
   cr_expect_eq(cudaGetLastError(), cudaErrorIllegalAddress);

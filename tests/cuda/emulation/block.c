@@ -234,7 +234,9 @@ static uint64_t meet_warp(warp_kind_t kind, unsigned mask, uint64_t word, int so
 
 void delta_emulated_warp_barrier(unsigned mask) { meet_warp(WARP_BARRIER, mask, 0, 0); }
 
-unsigned long long delta_emulated_exchange(unsigned mask, unsigned long long word, int source) { return meet_warp(WARP_EXCHANGE, mask, word, source); }
+unsigned long long delta_emulated_exchange(unsigned mask, unsigned long long word, int source) {
+  return meet_warp(WARP_EXCHANGE, mask, word, source);
+}
 
 unsigned delta_emulated_ballot(unsigned mask, int truth) { return (unsigned)meet_warp(WARP_BALLOT, mask, truth != 0, 0); }
 

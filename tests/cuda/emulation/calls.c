@@ -125,6 +125,7 @@ void delta_emulated_reset(void) {
   lock_state();
   for (delta_emulated_entry_t *entry = state.entries; entry; entry = entry->next) entry->count = 0;
   state.failed_call = NULL;
+  last_error = cudaSuccess;
   state.error = cudaSuccess;
   state.reports = 0;
   state.last_report[0] = '\0';

@@ -27,7 +27,7 @@ __asm__(
     "  ud2\n");
 
 static void init_stack(delta_fiber_t *fiber, void *stack, size_t stack_bytes, void (*entry)(void *argument), void *argument) {
-  enum { WORDS = 8 }; // r15, r14, r13, r12, rbx, rbp, where to go, and one that keeps the stack aligned
+  enum { WORDS = 7 }; // r15, r14, r13, r12, rbx, rbp and where to go; the stack is aligned without them
   uintptr_t *top = (uintptr_t *)(((uintptr_t)stack + stack_bytes) & ~(uintptr_t)15) - WORDS;
   for (int k = 0; k < WORDS; ++k) top[k] = 0;
   top[2] = (uintptr_t)entry;

@@ -14,6 +14,6 @@ extern "C"
 #else
 extern
 #endif
-    __attribute__((visibility("default"), tls_model("initial-exec"))) __thread delta_emulated_place_t delta_emulated_place;
+    __attribute__((visibility("default"))) __thread delta_emulated_place_t delta_emulated_place;
 
 #endif // DELTA_TESTS_CUDA_EMULATED_PLACE_H_
