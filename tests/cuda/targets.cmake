@@ -69,3 +69,17 @@ file(GLOB delta_emulation_kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}
 delta_compile_kernels(delta_emulation_kernels ${delta_emulation_kernel_sources})
 delta_test_settings(delta_emulation_kernels)
 target_link_libraries(delta_emulation_kernels PUBLIC delta_emulation)
+
+# Programs that walk a collection, on the emulated GPU: run_cuda_NAME of tests/run_NAME.c.
+foreach(runner backend budgets models surprises)
+  add_executable(run_cuda_${runner} ${PROJECT_SOURCE_DIR}/tests/run_${runner}.c ${PROJECT_SOURCE_DIR}/tests/cuda/runner.c)
+  delta_test_settings(run_cuda_${runner})
+  delta_link_emulation(run_cuda_${runner})
+  target_link_libraries(run_cuda_${runner} PRIVATE ${delta_support} delta_static Threads::Threads m)
+  set_target_properties(run_cuda_${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endforeach()
+target_sources(run_cuda_surprises PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/surprise_device.c)
+
+# What ThreadSanitizer finds in streams, graphs and kernels; skipped in builds without it.
+add_test(NAME cuda_races COMMAND run_cuda_races)
+set_tests_properties(cuda_races PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
