@@ -34,6 +34,8 @@ DELTA_EMULATED_FUNCTION_1(exp2) DELTA_EMULATED_FUNCTION_1(expm1) DELTA_EMULATED_
                                             extern "C" float fmaf(float, float, float) noexcept;
 extern "C" double fma(double, double, double) noexcept;
 typedef __SIZE_TYPE__ size_t;
+extern "C" void *memcpy(void *, const void *, size_t) noexcept;
+extern "C" void *memset(void *, int, size_t) noexcept;
 static inline bool isnan(float x) { return __builtin_isnan(x); }
 static inline bool isinf(float x) { return __builtin_isinf(x); }
 static inline bool isfinite(float x) { return __builtin_isfinite(x); }
