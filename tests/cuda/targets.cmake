@@ -56,11 +56,19 @@ set_target_properties(delta_cuda_emulated_module PROPERTIES PREFIX lib OUTPUT_NA
                                                             LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 target_link_options(delta_cuda_emulated_module PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tests/cuda/module.map)
 
+# The cases of the CPU's kernels, for those of CUDA.
+set(delta_kernel_case_sources
+    ${PROJECT_SOURCE_DIR}/tests/test_cpu_kernels.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_pointwise.c
+    ${PROJECT_SOURCE_DIR}/tests/test_cpu_movement.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_attention.c)
+
 # A program of tests/cuda/. Kernels that are compiled at run time find the emulation's functions in it.
 function(delta_link_emulation target)
   target_link_libraries(${target} PRIVATE delta_cuda_emulated delta_emulation_kernels)
   target_link_options(${target} PRIVATE -Wl,-u,delta_cuda_module -Wl,--export-dynamic-symbol=delta_cuda_module
                                         -Wl,--export-dynamic-symbol=delta_emulated_*)
+  if(target STREQUAL "test_cuda_kernels")
+    target_sources(${target} PRIVATE ${delta_kernel_case_sources})
+  endif()
 endfunction()
 
 # Kernels that test the emulation.
