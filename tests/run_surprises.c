@@ -1,7 +1,7 @@
 // Trains models while memory and disk do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics must
 // be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
 //
-//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
+//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--device NAME (cpu)] [--verbose]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 enum { MOST_MODELS = 64, STEPS = 6 };
 
 static bool is_verbose;
+static const char *device_name; // NULL: the CPU
 
 typedef struct outcome {
   double losses[STEPS + 1]; // steps and an evaluation
@@ -132,7 +133,7 @@ static delta_status_t plan_and_train(const subject_t *subject, const char *polic
 }
 
 static delta_status_t prepare(subject_t *subject, int threads) {
-  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .threads = threads};
+  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .device = device_name, .threads = threads};
   DELTA_RETURN_IF_ERROR(delta_test_read_about(&subject->run));
   script_t quiet = {.surprises = DELTA_TEST_NO_SURPRISE};
   for (int step = 0; step < STEPS; ++step) quiet.budgets[step] = -1;
@@ -200,6 +201,8 @@ int main(int argc, char **argv) {
       scripts = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--first") == 0 && has_value) {
       first = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--device") == 0 && has_value) {
+      device_name = argv[++k];
     } else if (strcmp(argv[k], "--verbose") == 0) {
       is_verbose = true;
     } else if (strcmp(argv[k], "--models") == 0 && has_value) {

@@ -6,7 +6,7 @@
 #ifndef DELTA_ONNX_GRAPH_EXPR_MATH_H_
 #define DELTA_ONNX_GRAPH_EXPR_MATH_H_
 
-#ifndef __CUDACC_RTC__ // what compiles device code while the program runs knows these without headers
+#ifndef DELTA_DEVICE_TEXT // what compiles device code while the program runs knows these without headers
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

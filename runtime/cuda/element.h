@@ -3,7 +3,7 @@
 #ifndef DELTA_RUNTIME_CUDA_ELEMENT_H_
 #define DELTA_RUNTIME_CUDA_ELEMENT_H_
 
-#ifdef __CUDACC_RTC__
+#ifdef DELTA_DEVICE_TEXT
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;

@@ -115,13 +115,19 @@ static void digest_of(const void *data, size_t size_bytes, uint8_t out_digest[DE
   delta_sha256_final(&hash, out_digest);
 }
 
-// A kept file is the digest of the code, then the code. False when there is none that is whole.
-static bool find_kept(delta_allocator_t allocator, const char *path, code_t *out_code) {
+// Keeping is a help: what hinders it is passed over, unless memory is short.
+static delta_status_t pass_over(delta_status_t status) {
+  if (delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
+  delta_status_free(status);
+  return DELTA_OK;
+}
+
+// A kept file is the digest of the code, then the code. No code when there is none that is whole.
+static delta_status_t find_kept(delta_allocator_t allocator, const char *path, code_t *out_code) {
   char *data = NULL;
   size_t size_bytes = 0;
   delta_status_t status = delta_file_read_all(path, MOST_CODE_BYTES, allocator, &data, &size_bytes);
   bool is_whole = !status && size_bytes > DELTA_SHA256_BYTES;
-  delta_status_free(status);
   if (is_whole) {
     uint8_t digest[DELTA_SHA256_BYTES];
     digest_of(data + DELTA_SHA256_BYTES, size_bytes - DELTA_SHA256_BYTES, digest);
@@ -129,11 +135,11 @@ static bool find_kept(delta_allocator_t allocator, const char *path, code_t *out
   }
   if (!is_whole) {
     delta_release(allocator, data);
-    return false;
+    return pass_over(status);
   }
   memmove(data, data + DELTA_SHA256_BYTES, size_bytes - DELTA_SHA256_BYTES + 1);
   *out_code = (code_t){data, size_bytes - DELTA_SHA256_BYTES};
-  return true;
+  return DELTA_OK;
 }
 
 static delta_status_t keep(delta_allocator_t allocator, const char *path, const code_t *code) {
@@ -150,20 +156,18 @@ cleanup:
   return status;
 }
 
-// The code of a text, from disk or made. That it cannot be kept is no failure of the caller's.
+// The code of a text, from disk or made.
 static delta_status_t find_code(delta_cuda_device_t *device, const char *hash, const char *text, const char *what, code_t *out_code) {
   delta_allocator_t allocator = device->base.allocator;
   char name[DELTA_SHA256_TEXT_BYTES + 16], *path = NULL;
   snprintf(name, sizeof name, "cuda/%s.code", hash);
-  delta_status_t no_path = delta_cache_path(name, allocator, &path);
-  if (no_path && delta_status_code(no_path) == DELTA_STATUS_OUT_OF_MEMORY) return no_path;
-  delta_status_free(no_path);
-  if (path && find_kept(allocator, path, out_code)) {
-    delta_release(allocator, path);
-    return DELTA_OK;
-  }
-  const delta_status_t status = compile(device, text, what, out_code);
-  if (!status && path) delta_status_free(keep(allocator, path, out_code));
+  delta_status_t status;
+  DELTA_GOTO_IF_ERROR(status, pass_over(delta_cache_path(name, allocator, &path)), cleanup);
+  if (path) DELTA_GOTO_IF_ERROR(status, find_kept(allocator, path, out_code), cleanup);
+  if (out_code->data) goto cleanup;
+  DELTA_GOTO_IF_ERROR(status, compile(device, text, what, out_code), cleanup);
+  if (path) status = pass_over(keep(allocator, path, out_code));
+cleanup:
   delta_release(allocator, path);
   return status;
 }

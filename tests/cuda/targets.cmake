@@ -56,11 +56,19 @@ set_target_properties(delta_cuda_emulated_module PROPERTIES PREFIX lib OUTPUT_NA
                                                             LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 target_link_options(delta_cuda_emulated_module PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tests/cuda/module.map)
 
+# The cases of the CPU's kernels, for those of CUDA.
+set(delta_kernel_case_sources
+    ${PROJECT_SOURCE_DIR}/tests/test_cpu_kernels.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_pointwise.c
+    ${PROJECT_SOURCE_DIR}/tests/test_cpu_movement.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_attention.c)
+
 # A program of tests/cuda/. Kernels that are compiled at run time find the emulation's functions in it.
 function(delta_link_emulation target)
   target_link_libraries(${target} PRIVATE delta_cuda_emulated delta_emulation_kernels)
   target_link_options(${target} PRIVATE -Wl,-u,delta_cuda_module -Wl,--export-dynamic-symbol=delta_cuda_module
                                         -Wl,--export-dynamic-symbol=delta_emulated_*)
+  if(target STREQUAL "test_cuda_kernels")
+    target_sources(${target} PRIVATE ${delta_kernel_case_sources})
+  endif()
 endfunction()
 
 # Kernels that test the emulation.
@@ -69,3 +77,19 @@ file(GLOB delta_emulation_kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}
 delta_compile_kernels(delta_emulation_kernels ${delta_emulation_kernel_sources})
 delta_test_settings(delta_emulation_kernels)
 target_link_libraries(delta_emulation_kernels PUBLIC delta_emulation)
+
+# Programs that walk a collection, on the emulated GPU: run_cuda_NAME of tests/run_NAME.c.
+foreach(runner backend budgets models surprises)
+  add_executable(run_cuda_${runner} ${PROJECT_SOURCE_DIR}/tests/run_${runner}.c ${PROJECT_SOURCE_DIR}/tests/cuda/runner.c)
+  delta_test_settings(run_cuda_${runner})
+  delta_link_emulation(run_cuda_${runner})
+  target_link_libraries(run_cuda_${runner} PRIVATE ${delta_support} delta_static Threads::Threads m)
+  set_target_properties(run_cuda_${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endforeach()
+target_sources(run_cuda_surprises PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/surprise_device.c)
+
+# What ThreadSanitizer finds; skipped in builds without it.
+foreach(kind races waits)
+  add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
+  set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+endforeach()

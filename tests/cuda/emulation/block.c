@@ -74,7 +74,7 @@ static bool is_same_site(const delta_emulated_site_t *site, const char *file, in
   return site->line == line && site->file && strcmp(site->file, file) == 0;
 }
 
-// From 1; several statics, of templates, may be one line. 0: there are too many.
+// From 1; several statics, of templates, may be one line. 0: there are too many. Names stay as long as the program.
 static int find_site(const char *file, int line) {
   int found = 0;
   delta_hidden_begin();
@@ -82,8 +82,10 @@ static int find_site(const char *file, int line) {
   for (uint32_t k = 0; k < site_count && !found; ++k) {
     if (is_same_site(&sites[k], file, line)) found = (int)k + 1;
   }
-  if (!found && site_count < MOST_SITES) {
-    sites[site_count++] = (delta_emulated_site_t){.file = file, .line = line};
+  // The name is in a module that may be closed.
+  char *name = found || site_count == MOST_SITES ? NULL : strdup(file);
+  if (name) {
+    sites[site_count++] = (delta_emulated_site_t){.file = name, .line = line};
     found = (int)site_count;
     if (is_same_site(&dropped, file, line)) dropped_site = found;
   }

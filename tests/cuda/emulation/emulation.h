@@ -10,6 +10,7 @@
 #define DELTA_TESTS_CUDA_EMULATION_H_
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -20,13 +21,17 @@ typedef struct delta_emulated_settings {
   uint32_t devices;            // 0: a machine without a GPU
   uint64_t device_bytes;       // memory of the device
   bool has_virtual_memory;     // cuMem...
+  size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
   uint64_t seed;               // of the delays that are drawn
   double copy_delay_seconds;   // each copy is late by a random part of this
   double launch_delay_seconds; // each kernel and each call of a library, likewise
   uint32_t block_threads;      // that share the blocks of a kernel
 } delta_emulated_settings_t;
 
-// A device of 4 GiB, nothing late.
+// Of devices on which small models have to fit into small budgets.
+enum { DELTA_EMULATED_SMALL_GRANULE_BYTES = 4096 };
+
+// A device of 4 GiB in granules of 2 MiB, nothing late.
 delta_emulated_settings_t delta_emulated_defaults(void);
 // Settings of what is created from now on; delays hold at once.
 void delta_emulated_configure(const delta_emulated_settings_t *settings);

@@ -18,7 +18,9 @@ typedef struct range {
   delta_emulated_kind_t kind;
   uint8_t *start;
   size_t size_bytes;
-  uint8_t *granules;  // Owned; states of a range of addresses; NULL: not one
+  uint8_t *granules; // Owned; states of a range of addresses; NULL: not one
+  void **owners;     // Owned; of the same granules
+  size_t granule_bytes;
   bool is_registered; // pinned by cudaHostRegister: the caller's memory
 } range_t;
 
@@ -72,7 +74,7 @@ static range_t *take_range(const void *start, delta_emulated_kind_t kind) {
 // Whether granules are in a state; what is accessible is mapped, too.
 static bool has_granules(const range_t *range, size_t offset_bytes, size_t size_bytes, delta_emulated_granule_t state) {
   const size_t end_bytes = offset_bytes + (size_bytes ? size_bytes : 1);
-  for (size_t g = offset_bytes / DELTA_EMULATED_GRANULE_BYTES; g * DELTA_EMULATED_GRANULE_BYTES < end_bytes; ++g) {
+  for (size_t g = offset_bytes / range->granule_bytes; g * range->granule_bytes < end_bytes; ++g) {
     const uint8_t found = range->granules[g];
     if (found != state && !(state == DELTA_EMULATED_MAPPED && found == DELTA_EMULATED_ACCESSIBLE)) return false;
   }
@@ -263,10 +265,13 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 // ---- Ranges of addresses
 
 bool delta_emulated_add_addresses(void *start, size_t size_bytes) {
-  uint8_t *granules = calloc(size_bytes / DELTA_EMULATED_GRANULE_BYTES, 1);
-  if (granules && add_range((range_t){.kind = DELTA_EMULATED_DEVICE, .start = start, .size_bytes = size_bytes, .granules = granules}))
-    return true;
-  free(granules);
+  const size_t granule_bytes = delta_emulated_settings()->granule_bytes;
+  range_t range = {.kind = DELTA_EMULATED_DEVICE, .start = start, .size_bytes = size_bytes, .granule_bytes = granule_bytes};
+  range.granules = calloc(size_bytes / granule_bytes, sizeof *range.granules);
+  range.owners = calloc(size_bytes / granule_bytes, sizeof *range.owners);
+  if (range.granules && range.owners && add_range(range)) return true;
+  free(range.granules);
+  free(range.owners);
   return false;
 }
 
@@ -279,6 +284,7 @@ bool delta_emulated_remove_addresses(void *start, size_t size_bytes) {
   if (!is_unused) return false;
   range_t *taken = take_range(start, DELTA_EMULATED_DEVICE);
   free(taken->granules);
+  free(taken->owners);
   free(taken);
   return true;
 }
@@ -287,12 +293,30 @@ bool delta_emulated_move_granules(void *start, size_t size_bytes, delta_emulated
   lock_ranges();
   range_t *range = find_range(start);
   const size_t offset_bytes = range ? (size_t)((uint8_t *)start - range->start) : 0;
-  const bool is_movable = range && range->granules && size_bytes > 0 && offset_bytes % DELTA_EMULATED_GRANULE_BYTES == 0 &&
-                          size_bytes % DELTA_EMULATED_GRANULE_BYTES == 0 && size_bytes <= range->size_bytes - offset_bytes &&
+  const bool is_movable = range && range->granules && size_bytes > 0 && offset_bytes % range->granule_bytes == 0 &&
+                          size_bytes % range->granule_bytes == 0 && size_bytes <= range->size_bytes - offset_bytes &&
                           has_granules(range, offset_bytes, size_bytes, from);
   if (is_movable) {
-    memset(range->granules + offset_bytes / DELTA_EMULATED_GRANULE_BYTES, (int)to, size_bytes / DELTA_EMULATED_GRANULE_BYTES);
+    memset(range->granules + offset_bytes / range->granule_bytes, (int)to, size_bytes / range->granule_bytes);
   }
   unlock_ranges();
   return is_movable;
+}
+
+static void **owner_of(void *start) {
+  const range_t *range = find_range(start);
+  return &range->owners[(size_t)((uint8_t *)start - range->start) / range->granule_bytes];
+}
+
+void delta_emulated_set_owner(void *start, void *owner) {
+  lock_ranges();
+  *owner_of(start) = owner;
+  unlock_ranges();
+}
+
+void *delta_emulated_owner(void *start) {
+  lock_ranges();
+  void *owner = find_range(start) ? *owner_of(start) : NULL;
+  unlock_ranges();
+  return owner;
 }

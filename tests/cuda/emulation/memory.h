@@ -13,8 +13,6 @@ typedef enum delta_emulated_kind {
   DELTA_EMULATED_BROKEN // begins in a range and ends outside it, or lies in device memory that is reserved and not mapped
 } delta_emulated_kind_t;
 
-enum { DELTA_EMULATED_GRANULE_BYTES = 2 << 20 };
-
 // The byte that memory is filled with when it is given: four of them are a NaN.
 enum { DELTA_EMULATED_FILL = 0xff };
 
@@ -34,5 +32,8 @@ bool delta_emulated_remove_addresses(void *start, size_t size_bytes);
 typedef enum delta_emulated_granule { DELTA_EMULATED_RESERVED, DELTA_EMULATED_MAPPED, DELTA_EMULATED_ACCESSIBLE } delta_emulated_granule_t;
 // Whether all granules of the part are in a state (what is accessible is mapped, too); sets them to another then.
 bool delta_emulated_move_granules(void *start, size_t size_bytes, delta_emulated_granule_t from, delta_emulated_granule_t to);
+// What cuMemMap showed from a granule on; NULL: nothing begins there. The granule lies in a range of addresses.
+void delta_emulated_set_owner(void *start, void *owner);
+void *delta_emulated_owner(void *start);
 
 #endif // DELTA_TESTS_CUDA_MEMORY_H_

@@ -1,4 +1,4 @@
-// Modules: shared objects that nvrtc.c made, opened from memory. The size of an image is not told, so its end is read from its header. What kernels call is in the program,
+// Modules: shared objects that nvrtc.c made, opened through a file of a name of its own. The size of an image is not told, so its end is read from its header. What kernels call is in the program,
 // or in the module that the emulation is a part of.
 #include <cuda.h>
 #include <dlfcn.h>
@@ -8,14 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/cuda/emulation/calls.h"
 #include "tests/cuda/emulation/stream.h"
 
 struct CUmod_st {
-  int file; // stays open: its number is part of the name by which the loader knows the object
   void *object;
   CUfunction functions; // Owned; a list
 };
@@ -51,21 +49,31 @@ static void show_functions(void) {
   }
 }
 
+// The loader knows objects by name, also after they were closed. NULL: it cannot be written or loaded, which is reported.
+static void *open_image(const void *image, size_t size_bytes) {
+  char path[512];
+  const char *folder = getenv("TMPDIR");
+  snprintf(path, sizeof path, "%s/delta-module-XXXXXX", folder ? folder : "/tmp");
+  const int file = mkstemp(path);
+  const bool is_written = file >= 0 && write_all(file, image, size_bytes);
+  void *object = is_written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!object) delta_emulated_report("cuModuleLoadData: %s", is_written ? dlerror() : "the image cannot be written");
+  if (file >= 0) {
+    close(file);
+    unlink(path);
+  }
+  return object;
+}
+
 CUresult cuModuleLoadData(CUmodule *out_module, const void *image) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_INVALID_IMAGE);
   const size_t size_bytes = image_bytes(image);
   if (size_bytes == 0) return CUDA_ERROR_INVALID_IMAGE;
   CUmodule module = calloc(1, sizeof *module);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
-  char path[64];
-  module->file = memfd_create("module", MFD_CLOEXEC);
-  snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
   show_functions();
-  if (module->file >= 0 && write_all(module->file, image, size_bytes)) module->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  module->object = open_image(image, size_bytes);
   if (!module->object) {
-    const char *why = dlerror();
-    delta_emulated_report("cuModuleLoadData: %s", why ? why : "the image cannot be written");
-    if (module->file >= 0) close(module->file);
     free(module);
     return CUDA_ERROR_INVALID_IMAGE;
   }
@@ -82,7 +90,6 @@ CUresult cuModuleUnload(CUmodule module) {
     free(function);
   }
   dlclose(module->object);
-  close(module->file);
   free(module);
   return CUDA_SUCCESS;
 }

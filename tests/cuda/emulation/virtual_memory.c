@@ -10,13 +10,13 @@
 #include "tests/cuda/emulation/calls.h"
 #include "tests/cuda/emulation/memory.h"
 
-enum { GUARD_BYTES = DELTA_EMULATED_GRANULE_BYTES, MOST_HANDLES = 1 << 14 };
+enum { GUARD_BYTES = 2 << 20, MOST_HANDLES = 1 << 16 };
 
 // What cuMemCreate gave: a part of the file. It lives until it is released and mapped nowhere.
 typedef struct allocation {
   size_t size_bytes;
   off_t offset_bytes;
-  uint32_t mappings;
+  bool is_shown;
   bool is_released;
   bool is_filled; // with the pattern, when it can first be touched
   uint8_t *shown; // where it was mapped last
@@ -26,6 +26,7 @@ static pthread_mutex_t allocations_lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t allocations[MOST_HANDLES]; // handle - 1; size 0: free
 static int memory_file = -1;
 static off_t file_end_bytes;
+static uint32_t next_handle; // where to look first for one that is free
 
 static void lock_allocations(void) {
   delta_hidden_begin();
@@ -37,7 +38,7 @@ static void unlock_allocations(void) {
   delta_hidden_end();
 }
 
-static bool is_in_granules(size_t size_bytes) { return size_bytes > 0 && size_bytes % DELTA_EMULATED_GRANULE_BYTES == 0; }
+static bool is_in_granules(size_t size_bytes) { return size_bytes > 0 && size_bytes % delta_emulated_settings()->granule_bytes == 0; }
 
 static bool is_on_device(const CUmemLocation *location) { return location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == 0; }
 
@@ -46,13 +47,13 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
   (void)option;
   if (!is_on_device(&prop->location)) return CUDA_ERROR_INVALID_VALUE;
   if (!delta_emulated_settings()->has_virtual_memory) return CUDA_ERROR_NOT_SUPPORTED;
-  *granularity = DELTA_EMULATED_GRANULE_BYTES;
+  *granularity = delta_emulated_settings()->granule_bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_OUT_OF_MEMORY);
-  if (!is_in_granules(size) || addr != 0 || flags != 0 || alignment > DELTA_EMULATED_GRANULE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_in_granules(size) || addr != 0 || flags != 0 || alignment > GUARD_BYTES) return CUDA_ERROR_INVALID_VALUE;
   if (!delta_emulated_settings()->has_virtual_memory) return CUDA_ERROR_NOT_SUPPORTED;
   // A guard before, one behind, and room to align.
   const size_t mapping_bytes = size + 3 * (size_t)GUARD_BYTES;
@@ -86,7 +87,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 static CUresult create_allocation(size_t size_bytes, CUmemGenericAllocationHandle *out_handle) {
   if (memory_file < 0) memory_file = memfd_create("device memory", MFD_CLOEXEC);
   if (memory_file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  for (uint32_t k = 0; k < MOST_HANDLES; ++k) {
+  for (uint32_t tried = 0; tried < MOST_HANDLES; ++tried) {
+    const uint32_t k = next_handle++ % MOST_HANDLES;
     if (allocations[k].size_bytes) continue;
     if (ftruncate(memory_file, file_end_bytes + (off_t)size_bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
     allocations[k] = (allocation_t){.size_bytes = size_bytes, .offset_bytes = file_end_bytes};
@@ -112,7 +114,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 
 // With the lock. Gives back what is released and shown nowhere.
 static void drop_allocation(allocation_t *allocation) {
-  if (!allocation->is_released || allocation->mappings) return;
+  if (!allocation->is_released || allocation->is_shown) return;
   fallocate(memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, allocation->offset_bytes, (off_t)allocation->size_bytes);
   delta_emulated_give_bytes(allocation->size_bytes);
   *allocation = (allocation_t){0};
@@ -136,8 +138,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   uint8_t *start = (uint8_t *)(uintptr_t)ptr;
   lock_allocations();
   allocation_t *allocation = handle >= 1 && handle <= MOST_HANDLES ? &allocations[handle - 1] : NULL;
-  const bool is_right = allocation && allocation->size_bytes == size && !allocation->is_released && offset == 0 && flags == 0 &&
-                        delta_emulated_move_granules(start, size, DELTA_EMULATED_RESERVED, DELTA_EMULATED_MAPPED);
+  const bool is_right = allocation && allocation->size_bytes == size && !allocation->is_released && !allocation->is_shown && offset == 0 &&
+                        flags == 0 && delta_emulated_move_granules(start, size, DELTA_EMULATED_RESERVED, DELTA_EMULATED_MAPPED);
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   if (is_right) {
     void *shown = mmap(start, size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory_file, allocation->offset_bytes);
@@ -145,8 +147,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     if (shown == MAP_FAILED) {
       delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_RESERVED);
     } else {
-      ++allocation->mappings;
+      allocation->is_shown = true;
       allocation->shown = start;
+      delta_emulated_set_owner(start, allocation);
     }
   }
   unlock_allocations();
@@ -154,21 +157,22 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   return result;
 }
 
-// With the lock. Each allocation that is shown in the part, which must consist of whole ones.
-static size_t for_each_shown(uint8_t *start, size_t size, void (*function)(allocation_t *allocation)) {
-  size_t found_bytes = 0;
-  for (uint32_t k = 0; k < MOST_HANDLES; ++k) {
-    allocation_t *allocation = &allocations[k];
-    if (!allocation->size_bytes || !allocation->mappings || allocation->shown < start || allocation->shown >= start + size) continue;
-    found_bytes += allocation->size_bytes;
+// With the lock. Calls the function for each allocation that is shown in the part. Whether the part consists of whole ones.
+static bool for_each_shown(uint8_t *start, size_t size, void (*function)(allocation_t *allocation)) {
+  size_t done_bytes = 0;
+  while (done_bytes < size) {
+    allocation_t *allocation = delta_emulated_owner(start + done_bytes);
+    if (!allocation || allocation->size_bytes > size - done_bytes) return false;
+    done_bytes += allocation->size_bytes;
     if (function) function(allocation);
   }
-  return found_bytes;
+  return true;
 }
 
 static void hide_allocation(allocation_t *allocation) {
   mmap(allocation->shown, allocation->size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  --allocation->mappings;
+  delta_emulated_set_owner(allocation->shown, NULL);
+  allocation->is_shown = false;
   drop_allocation(allocation);
 }
 
@@ -176,8 +180,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
   uint8_t *start = (uint8_t *)(uintptr_t)ptr;
   lock_allocations();
-  const bool is_right = for_each_shown(start, size, NULL) == size &&
-                        delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_RESERVED);
+  const bool is_right =
+      for_each_shown(start, size, NULL) && delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_RESERVED);
   if (is_right) for_each_shown(start, size, hide_allocation);
   unlock_allocations();
   if (!is_right) delta_emulated_report("%s: the part does not consist of whole mapped allocations", __func__);
@@ -195,8 +199,8 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
   uint8_t *start = (uint8_t *)(uintptr_t)ptr;
   if (count != 1 || !is_on_device(&desc->location) || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
   lock_allocations();
-  const bool is_right = for_each_shown(start, size, NULL) == size &&
-                        delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_ACCESSIBLE);
+  const bool is_right =
+      for_each_shown(start, size, NULL) && delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_ACCESSIBLE);
   if (is_right) for_each_shown(start, size, open_allocation);
   unlock_allocations();
   if (!is_right) delta_emulated_report("%s: the part does not consist of whole mapped allocations", __func__);
