@@ -20,17 +20,18 @@
   extern "C" double name(double, double) noexcept;
 DELTA_EMULATED_FUNCTION_1(exp)
 DELTA_EMULATED_FUNCTION_1(exp2)
-DELTA_EMULATED_FUNCTION_1(expm1) DELTA_EMULATED_FUNCTION_1(log) DELTA_EMULATED_FUNCTION_1(log2) DELTA_EMULATED_FUNCTION_1(log10)
-    DELTA_EMULATED_FUNCTION_1(log1p) DELTA_EMULATED_FUNCTION_1(sqrt) DELTA_EMULATED_FUNCTION_1(cbrt) DELTA_EMULATED_FUNCTION_1(sin)
-        DELTA_EMULATED_FUNCTION_1(cos) DELTA_EMULATED_FUNCTION_1(tan) DELTA_EMULATED_FUNCTION_1(asin) DELTA_EMULATED_FUNCTION_1(acos)
-            DELTA_EMULATED_FUNCTION_1(atan) DELTA_EMULATED_FUNCTION_1(sinh) DELTA_EMULATED_FUNCTION_1(cosh) DELTA_EMULATED_FUNCTION_1(tanh)
-                DELTA_EMULATED_FUNCTION_1(asinh) DELTA_EMULATED_FUNCTION_1(acosh) DELTA_EMULATED_FUNCTION_1(atanh)
-                    DELTA_EMULATED_FUNCTION_1(erf) DELTA_EMULATED_FUNCTION_1(erfc) DELTA_EMULATED_FUNCTION_1(fabs)
-                        DELTA_EMULATED_FUNCTION_1(floor) DELTA_EMULATED_FUNCTION_1(ceil) DELTA_EMULATED_FUNCTION_1(rint)
-                            DELTA_EMULATED_FUNCTION_1(round) DELTA_EMULATED_FUNCTION_1(trunc) DELTA_EMULATED_FUNCTION_1(nearbyint)
-                                DELTA_EMULATED_FUNCTION_1(lgamma) DELTA_EMULATED_FUNCTION_2(pow) DELTA_EMULATED_FUNCTION_2(fmod)
-                                    DELTA_EMULATED_FUNCTION_2(atan2) DELTA_EMULATED_FUNCTION_2(fmin) DELTA_EMULATED_FUNCTION_2(fmax)
-                                        DELTA_EMULATED_FUNCTION_2(copysign) DELTA_EMULATED_FUNCTION_2(hypot)
+DELTA_EMULATED_FUNCTION_1(expm1)
+DELTA_EMULATED_FUNCTION_1(log) DELTA_EMULATED_FUNCTION_1(log2) DELTA_EMULATED_FUNCTION_1(log10) DELTA_EMULATED_FUNCTION_1(log1p)
+    DELTA_EMULATED_FUNCTION_1(sqrt) DELTA_EMULATED_FUNCTION_1(cbrt) DELTA_EMULATED_FUNCTION_1(sin) DELTA_EMULATED_FUNCTION_1(cos)
+        DELTA_EMULATED_FUNCTION_1(tan) DELTA_EMULATED_FUNCTION_1(asin) DELTA_EMULATED_FUNCTION_1(acos) DELTA_EMULATED_FUNCTION_1(atan)
+            DELTA_EMULATED_FUNCTION_1(sinh) DELTA_EMULATED_FUNCTION_1(cosh) DELTA_EMULATED_FUNCTION_1(tanh) DELTA_EMULATED_FUNCTION_1(asinh)
+                DELTA_EMULATED_FUNCTION_1(acosh) DELTA_EMULATED_FUNCTION_1(atanh) DELTA_EMULATED_FUNCTION_1(erf)
+                    DELTA_EMULATED_FUNCTION_1(erfc) DELTA_EMULATED_FUNCTION_1(fabs) DELTA_EMULATED_FUNCTION_1(floor)
+                        DELTA_EMULATED_FUNCTION_1(ceil) DELTA_EMULATED_FUNCTION_1(rint) DELTA_EMULATED_FUNCTION_1(round)
+                            DELTA_EMULATED_FUNCTION_1(trunc) DELTA_EMULATED_FUNCTION_1(nearbyint) DELTA_EMULATED_FUNCTION_1(lgamma)
+                                DELTA_EMULATED_FUNCTION_2(pow) DELTA_EMULATED_FUNCTION_2(fmod) DELTA_EMULATED_FUNCTION_2(atan2)
+                                    DELTA_EMULATED_FUNCTION_2(fmin) DELTA_EMULATED_FUNCTION_2(fmax) DELTA_EMULATED_FUNCTION_2(copysign)
+                                        DELTA_EMULATED_FUNCTION_2(hypot)
 #undef DELTA_EMULATED_FUNCTION_1
 #undef DELTA_EMULATED_FUNCTION_2
                                             extern "C" float fmaf(float, float, float) noexcept;
@@ -70,10 +71,10 @@ static const int warpSize = 32;
 
 // ---- What threads do together
 
-#define __syncthreads()                                      \
-  do {                                                       \
-    static int delta_site;                                   \
-    delta_emulated_barrier(&delta_site, __FILE__, __LINE__); \
+#define __syncthreads()                                                   \
+  do {                                                                    \
+    static int delta_site;                                                \
+    delta_emulated_barrier(&delta_site, __FILE__, __LINE__, __COUNTER__); \
   } while (0)
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { delta_emulated_warp_barrier(mask); }
