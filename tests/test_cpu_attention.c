@@ -51,7 +51,7 @@ Test(attention_kernels, forward) {
        .tolerance = 1e-5},
       {"no keys", ATTENTION(.scale = 0.2), 3, 2, .inputs = {REALS(5, 8), REALS(0, 8), REALS(0, 8)}, .refused = true},
       {"float64", ATTENTION(.scale = 0.2), 3, 2, .inputs = {OF(F64, RANDOM, 0, 3, 4), OF(F64, RANDOM, 0, 3, 4), OF(F64, RANDOM, 0, 3, 4)},
-       .refused = true},
+       .refused = true, .tolerance = 1e-13},
   };
   CHECK_KERNEL_CASES(rows);
 }
