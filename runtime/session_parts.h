@@ -1,5 +1,6 @@
 // What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them,
-// session_run.c runs them, session_states.c reads and writes states and outputs, session_parameters.c many states at once.
+// session_run.c runs them, session_states.c reads and writes states and outputs, session_parameters.c many states at once, session_host.c is between the host and what stands in
+// the arena.
 #ifndef DELTA_RUNTIME_SESSION_PARTS_H_
 #define DELTA_RUNTIME_SESSION_PARTS_H_
 
@@ -32,6 +33,7 @@ typedef struct delta_live_program {
   delta_program_parts_t parts;
   delta_dim_binding_t *dims;      // Owned; sizes of the dimensions that the plan names, in its order; NULL: the plan's
   delta_input_info_t *inputs;     // Owned; by graph input
+  void *staging;                  // Owned; inputs that a caller fills and the host cannot address; NULL until one does
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
@@ -90,6 +92,8 @@ struct delta_session {
   delta_arena_t *arena;       // Owned.
   delta_tier_t *tier;         // Owned; NULL until a program swaps.
   delta_lanes_t *lanes;       // Owned; NULL until a program swaps, and where copies run in line.
+  void *host_buffer;          // Owned; see session_host.c
+  size_t host_buffer_bytes;
   size_t state_bytes;
   uint64_t reserve_bytes;                         // of the arena's address range
   uint64_t committed_bytes, peak_committed_bytes; // now; the most in the run at hand
@@ -195,6 +199,20 @@ DELTA_MUST_USE delta_status_t delta_session_lift_states(delta_session_t *session
 DELTA_MUST_USE delta_status_t delta_session_drop_states(delta_session_t *session, const delta_state_move_t *move);
 void delta_session_end_move(delta_session_t *session, delta_state_move_t *move);
 
+// session_host.c
+// Bytes of the host, at least so many, until the next of these calls; returning them frees them.
+DELTA_MUST_USE delta_status_t delta_session_borrow(delta_session_t *session, size_t size_bytes, void **out_buffer);
+void delta_session_return(delta_session_t *session);
+// What stands at an address of the arena, where the host can read it, until the next of these calls.
+DELTA_MUST_USE delta_status_t delta_session_view(delta_session_t *session, const void *address, size_t size_bytes, const void **out_data);
+// One element at an address of the arena.
+DELTA_MUST_USE delta_status_t delta_session_load_double(delta_session_t *session, const void *address, delta_dtype_t dtype,
+                                                        double *out_value);
+DELTA_MUST_USE delta_status_t delta_session_load_int64(delta_session_t *session, const void *address, delta_dtype_t dtype,
+                                                       int64_t *out_value);
+DELTA_MUST_USE delta_status_t delta_session_store_double(delta_session_t *session, void *address, delta_dtype_t dtype, double value);
+DELTA_MUST_USE delta_status_t delta_session_store_int64(delta_session_t *session, void *address, delta_dtype_t dtype, int64_t value);
+
 // session_inputs.c: describes a program's inputs, once;
 DELTA_MUST_USE delta_status_t delta_session_describe_inputs(delta_session_t *session, delta_live_program_t *program);
 // writes the caller's samples, the seed and the learning rate where the program reads them; ranges of integers are checked.
@@ -219,8 +237,8 @@ DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *s
 typedef struct delta_counters {
   int64_t step, draw;
 } delta_counters_t;
-delta_counters_t delta_session_get_counters(const delta_session_t *session);
-void delta_session_set_counters(delta_session_t *session, delta_counters_t counters);
+DELTA_MUST_USE delta_status_t delta_session_get_counters(delta_session_t *session, delta_counters_t *out_counters);
+DELTA_MUST_USE delta_status_t delta_session_set_counters(delta_session_t *session, delta_counters_t counters);
 uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name); // index in graph->outputs, or DELTA_INDEX_NONE
 
 #endif // DELTA_RUNTIME_SESSION_PARTS_H_
