@@ -11,7 +11,7 @@
 
 enum {
   DELTA_COMPILED_LANES = 16, // of a slot: the widest vector; narrower code reads the first
-  DELTA_COMPILED_SLOTS = 64,
+  DELTA_COMPILED_SLOTS = 128,
   DELTA_COMPILED_POINTERS = 13,
 };
 
@@ -43,6 +43,8 @@ typedef struct delta_compiled {
   bool wide;
   int32_t width; // floats of a vector
   uint32_t slot_count, pointer_count;
+  uint32_t first_constant; // slot of the first of the functions' constants, which come last
+  uint64_t constants[DELTA_COMPILED_SLOTS]; // bits of float64, in the order of their slots
   bool has_outside;
   bool is_live[DELTA_EXPR_MAX_INSTRS], is_varying[DELTA_EXPR_MAX_INSTRS];
   bool is_outside[DELTA_EXPR_MAX_INSTRS];          // does not vary, and is computed by tiles' functions before the code runs
