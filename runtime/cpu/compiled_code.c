@@ -365,28 +365,51 @@ static uint8_t sum_register(const code_writer_t *writer, uint16_t output, int ha
   return (uint8_t)(last - 2 * output - half);
 }
 
-// Adds to an output's sums by lane, which a group begins anew.
+// Whether the squares of an output's values are summed as well, as the next output.
+static bool has_squares(const code_writer_t *writer, uint16_t output) {
+  const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  return output + 1 < spec->expr->output_count && spec->is_square[output + 1];
+}
+
+// Adds to an output's sums by lane, which a group begins anew, and to those of its squares.
 static void emit_lane_sum(code_writer_t *writer, uint16_t output, uint8_t from) {
+  const bool begins = writer->displacement == 0;
   for (int half = 0; half < 2; ++half) {
-    const uint8_t sum = sum_register(writer, output, half), added = writer->displacement == 0 ? sum : FIRST_TEMPORARY;
+    const uint8_t sum = sum_register(writer, output, half), added = begins ? sum : FIRST_TEMPORARY;
     emit_half(writer, added, from, half);
-    if (added != sum) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
+    if (!begins) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
+    if (!has_squares(writer, output)) continue;
+    const uint8_t squares = sum_register(writer, (uint16_t)(output + 1), half), square = begins ? squares : FIRST_TEMPORARY;
+    emit(writer, DELTA_VECTOR_MUL_DOUBLE, square, added, delta_in_register(added));
+    if (!begins) emit(writer, DELTA_VECTOR_ADD_DOUBLE, squares, squares, delta_in_register(square));
   }
 }
 
-// Adds to an output's array.
-static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from) {
+// Adds half of a vector in float64 to an output's array.
+static void emit_add_along(code_writer_t *writer, uint16_t output, uint8_t added, int half) {
   const int32_t half_bytes = writer->compiled->width / 2 * (int32_t)sizeof(double);
-  for (int half = 0; half < 2; ++half) {
-    const delta_vector_operand_t total =
-        delta_in_memory(pointer_registers[writer->compiled->pointer_of_output[output]], 2, half * half_bytes);
-    emit_half(writer, FIRST_TEMPORARY, from, half);
-    emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, FIRST_TEMPORARY, total);
-    emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
-  }
+  const delta_vector_operand_t total =
+      delta_in_memory(pointer_registers[writer->compiled->pointer_of_output[output]], 2, half * half_bytes);
+  emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, added, total);
+  emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
 }
 
+// Adds to an output's array, and to that of its squares.
+static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from) {
+  const uint8_t added = has_squares(writer, output) ? take_register(writer) : FIRST_TEMPORARY;
+  for (int half = 0; half < 2; ++half) {
+    emit_half(writer, added, from, half);
+    emit_add_along(writer, output, added, half);
+    if (!has_squares(writer, output)) continue;
+    emit(writer, DELTA_VECTOR_MUL_DOUBLE, added, added, delta_in_register(added));
+    emit_add_along(writer, (uint16_t)(output + 1), added, half);
+  }
+  if (added != FIRST_TEMPORARY) writer->free_registers |= UINT32_C(1) << added;
+}
+
+// Squares go with the values they are of.
 static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
+  if (writer->compiled->spec.is_square[output]) return;
   const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
   if (writer->compiled->spec.results == DELTA_COMPILED_SUMMED) {
     emit_lane_sum(writer, output, from);
