@@ -24,6 +24,7 @@ typedef struct delta_kernel_offer {
   const char *name;
   size_t workspace_bytes;
   const char *refusal; // NULL: it can run the node; else why not
+  bool is_last_resort; // neither measured nor compared: only where no other can run the node
 } delta_kernel_offer_t;
 
 // Addresses of one launch: one per node input and output, NULL where left out.
