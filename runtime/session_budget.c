@@ -277,9 +277,14 @@ static void refuse_budget(delta_session_t *session, delta_status_t why) {
   delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(session->wanted_budget_bytes, to),
                    budget_text(session->budget_bytes, from), delta_status_message(why));
   delta_log(session->options.log, DELTA_LOG_WARNING, "%s", session->events.texts[session->events.count - 1]);
-  delta_pressure_t *pressure = &session->pressure;
-  if (pressure->limit_bytes < UINT64_MAX && pressure->limit_bytes > pressure->refused_bytes)
-    pressure->refused_bytes = pressure->limit_bytes;
+  pthread_mutex_lock(&session->reflex.mutex);
+  if (session->wanted_budget_bytes == session->reflex.limit_bytes) {
+    delta_pressure_refuse(&session->pressure);
+    session->reflex.limit_bytes = UINT64_MAX;
+  } else {
+    session->reflex.user_bytes = session->budget_bytes;
+  }
+  pthread_mutex_unlock(&session->reflex.mutex);
   session->wanted_budget_bytes = session->budget_bytes;
   delta_status_free(why);
 }
