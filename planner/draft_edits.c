@@ -64,6 +64,10 @@ static delta_status_t redirect_readers(delta_draft_t *draft, uint32_t first, uin
   return DELTA_OK;
 }
 
+static bool is_lost(const delta_draft_t *draft, uint32_t buffer) {
+  return draft->dead_are_lost && draft->buffers.items[buffer].entry.last_step < draft->run_count;
+}
+
 // ---- Keep
 
 delta_status_t delta_draft_keep(delta_draft_t *draft, uint32_t before, uint32_t after, bool *out_done) {
@@ -72,7 +76,7 @@ delta_status_t delta_draft_keep(delta_draft_t *draft, uint32_t before, uint32_t 
   const uint32_t writer = delta_draft_writer(draft, after);
   if (stay->is_gone || later->is_gone || stay->entry.tensor != later->entry.tensor || writer == NONE || writer < draft->run_count)
     return DELTA_OK;
-  if (stay->entry.last_step >= later->entry.first_step) return DELTA_OK;
+  if (stay->entry.last_step >= later->entry.first_step || is_lost(draft, before)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_draft_save(draft));
   // The step that brought the tensor back does it for nobody: it is pruned, or, when others need it, its result goes nowhere.
   uint32_t nowhere = NONE;
@@ -117,6 +121,7 @@ static bool holds(const rebuild_t *rebuild, uint32_t b) {
   const delta_draft_t *draft = rebuild->draft;
   const delta_buffer_t *entry = &draft->buffers.items[b].entry;
   if (entry->last_step >= rebuild->at) return true;
+  if (is_lost(draft, b)) return false;
   for (uint32_t o = 0; o < draft->buffers.count; ++o) {
     const delta_draft_buffer_t *other = &draft->buffers.items[o];
     if (o == b || other->is_gone || !other->is_placed) continue;

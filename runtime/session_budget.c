@@ -267,6 +267,7 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
   session->budget_bytes = plan->totals.budget_bytes;
   session->reflex.offload_speed = session->reflex.prefetch_speed = 0;
   delta_session_restart_watch(session);
+  delta_session_prepare_pace(session);
   if (session->tier) DELTA_RETURN_IF_ERROR(delta_tier_trim(session->tier, most_host_bytes(plan)));
   return shrink_arena(session);
 }

@@ -18,10 +18,10 @@ void delta_session_free_pace(delta_session_t *session) {
   *pace = (delta_pace_t){0};
 }
 
-// Room for the times of a schedule's steps. Without it nothing is looked at.
-static bool make_lists(delta_session_t *session, const delta_live_program_t *program) {
+// Without room nothing is looked at.
+void delta_session_prepare_pace(delta_session_t *session) {
+  const delta_live_program_t *program = session->programs.items[0];
   delta_pace_t *pace = &session->pace;
-  if (pace->schedule == program->schedule) return true;
   delta_release(session->allocator, pace->step_seconds);
   pace->step_seconds = NULL;
   pace->schedule = NULL;
@@ -29,19 +29,15 @@ static bool make_lists(delta_session_t *session, const delta_live_program_t *pro
   delta_status_t status = DELTA_ALLOCATE(session->allocator, program->schedule->step_count, &pace->step_seconds);
   if (!status && !pace->least_seconds)
     status = DELTA_ALLOCATE(session->allocator, program->parts.problem->step_count, &pace->least_seconds);
-  if (status) {
-    delta_status_free(status);
-    return false;
-  }
-  pace->schedule = program->schedule;
-  return true;
+  if (!status) pace->schedule = program->schedule;
+  delta_status_free(status);
 }
 
 double *delta_session_begin_pace(delta_session_t *session, const delta_live_program_t *program) {
   delta_pace_t *pace = &session->pace;
   const bool is_first = program == session->programs.items[0];
   if (!is_first || session->reflex.is_off || session->replan || pace->runs++ % CYCLE_RUNS >= WINDOW_RUNS) return NULL;
-  return make_lists(session, program) ? pace->step_seconds : NULL;
+  return pace->schedule == program->schedule ? pace->step_seconds : NULL;
 }
 
 static double planned_seconds(const delta_session_t *session, const delta_problem_t *problem, uint32_t step) {
