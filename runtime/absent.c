@@ -48,9 +48,17 @@ static delta_status_t absent_kernel_query(delta_device_t *device, const delta_gr
   return DELTA_OK;
 }
 
+// memory_bytes less reserve_bytes.
+static delta_status_t absent_free_bytes(delta_device_t *device, uint64_t *out_free_bytes) {
+  const double memory_bytes = delta_profile_number(device->profile, DELTA_PROFILE_MEMORY_BYTES),
+               reserve_bytes = delta_profile_number(device->profile, DELTA_PROFILE_RESERVE_BYTES);
+  *out_free_bytes = (uint64_t)(memory_bytes - reserve_bytes);
+  return DELTA_OK;
+}
+
 static const delta_device_driver_t absent_driver = {
-    .name = "absent",
     .destroy = absent_destroy,
+    .free_bytes = absent_free_bytes,
     .arena_reserve = absent_arena_reserve,
     .kernel_query = absent_kernel_query,
     .kernel_prepare = absent_kernel_prepare,
@@ -101,13 +109,6 @@ delta_status_t delta_absent_device_open(const char *path, const delta_device_opt
 cleanup:
   delta_profile_free(profile);
   return status;
-}
-
-delta_status_t delta_absent_free_bytes(const delta_device_t *device, uint64_t *out_free_bytes) {
-  const double memory_bytes = delta_profile_number(device->profile, DELTA_PROFILE_MEMORY_BYTES),
-               reserve_bytes = delta_profile_number(device->profile, DELTA_PROFILE_RESERVE_BYTES);
-  *out_free_bytes = (uint64_t)(memory_bytes - reserve_bytes);
-  return DELTA_OK;
 }
 
 delta_status_t delta_device_open_any(const char *device, const delta_device_options_t *options, delta_allocator_t allocator,

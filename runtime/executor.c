@@ -104,7 +104,7 @@ static delta_status_t allocate_copies(delta_executor_t *executor) {
   }
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, counts[l], &executor->work.copies[l].items));
-    executor->overlaps = executor->overlaps || (counts[l] > 0 && o->lanes);
+    executor->overlaps = executor->overlaps || (counts[l] > 0 && (o->device->has_queues ? !o->copies_in_line : o->lanes != NULL));
   }
   return DELTA_OK;
 }
@@ -243,7 +243,7 @@ static delta_status_t create_auditor(delta_executor_t *executor) {
                                            .arena = o->arena,
                                            .state_bytes = o->state_bytes,
                                            .tier = o->tier,
-                                           .overlaps = executor->overlaps,
+                                           .overlaps = executor->overlaps && !o->device->has_queues, // those wait for each step then
                                            .keeper = executor->work.keeper,
                                            .keeper_mutex = &executor->keeper_mutex};
   DELTA_RETURN_IF_ERROR(delta_auditor_create(&options, executor->allocator, &executor->auditor));
@@ -270,6 +270,7 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
   if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  if (options->device->has_queues) DELTA_GOTO_IF_ERROR(status, delta_executor_prepare_queues(executor), cleanup);
   if (options->audits) DELTA_GOTO_IF_ERROR(status, create_auditor(executor), cleanup);
   *out_executor = executor;
   executor = NULL;
@@ -293,6 +294,8 @@ void delta_executor_destroy(delta_executor_t *executor) {
   for (size_t i = 0; executor->kernels && i < executor->options.graph->nodes.count; ++i) {
     if (!lender || lender->kernels[i] != executor->kernels[i]) executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
+  delta_executor_free_queues(executor);
+  delta_release(executor->allocator, executor->values);
   delta_release(executor->allocator, executor->kernels);
   delta_keeper_reset(&executor->keeper, 0);
   if (executor->auditor) pthread_mutex_destroy(&executor->keeper_mutex);

@@ -10,10 +10,12 @@ static const double DEFAULT_PATIENCE_SECONDS = 60;
 
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
+  delta_session_drop_changes(program);
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
   delta_release(session->allocator, program->dims);
   delta_release(session->allocator, program->inputs);
+  delta_release(session->allocator, program->staging);
   delta_release(session->allocator, program->times);
   delta_program_deinit(&program->parts);
   delta_release(session->allocator, program);
@@ -59,6 +61,17 @@ static delta_status_t plan_schedule(delta_session_t *session, delta_live_program
   return DELTA_OK;
 }
 
+static delta_status_t commit_bytes(delta_session_t *session, uint64_t wanted_bytes) {
+  if (wanted_bytes <= session->committed_bytes) return DELTA_OK;
+  if (wanted_bytes > usable_budget(session)) {
+    return delta_status_make(DOES_NOT_FIT, "a program needs %llu bytes, the budget is %llu: give a larger --budget",
+                             (unsigned long long)wanted_bytes, (unsigned long long)usable_budget(session));
+  }
+  DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, wanted_bytes));
+  session->committed_bytes = wanted_bytes;
+  return DELTA_OK;
+}
+
 // Commits what a program needs beyond what is committed. New pages are touched once here, not during a step.
 static delta_status_t commit_for(delta_session_t *session, const delta_schedule_t *schedule) {
   size_t granule_bytes = session->device->granule_bytes;
@@ -67,20 +80,15 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
       !delta_size_align(wanted_bytes, granule_bytes, &rounded_bytes)) {
     return delta_status_make(OUT_OF_MEMORY, "the program's arena does not fit the address space");
   }
-  if (rounded_bytes <= session->committed_bytes) return DELTA_OK;
-  if (rounded_bytes > usable_budget(session)) {
-    return delta_status_make(DOES_NOT_FIT, "a program needs %zu bytes, the budget is %llu: give a larger --budget", rounded_bytes,
-                             (unsigned long long)usable_budget(session));
-  }
-  DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, rounded_bytes));
-  session->committed_bytes = rounded_bytes;
-  return DELTA_OK;
+  return commit_bytes(session, rounded_bytes);
 }
 
 // A step has its own place among the times: steps of several lanes may end at once.
 static void on_step(void *self, const delta_step_event_t *event) {
   const delta_live_program_t *program = self;
-  if (program->times)
+  // A changed schedule has other steps.
+  const bool is_planned = event->schedule_step == &program->schedule->steps[event->step];
+  if (program->times && is_planned)
     program->times[event->step] = (delta_step_times_t){.start_seconds = event->start_seconds, .end_seconds = event->end_seconds};
   if (program->tally) delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }
@@ -118,6 +126,7 @@ delta_status_t delta_session_create_executor(delta_session_t *session, const del
       .state_bytes = plan->totals.state_bytes,
       .tier = session->tier,
       .lanes = session->lanes,
+      .copies_in_line = session->options.copies_in_line != 0,
       .patience_seconds = session->options.copy_timeout_seconds > 0 ? session->options.copy_timeout_seconds : DEFAULT_PATIENCE_SECONDS,
       .predecessor = program->executor,
       .audits = session->options.verify != 0,
@@ -334,6 +343,8 @@ delta_status_t delta_session_make_planned(delta_session_t *session) {
   }
   DELTA_RETURN_IF_ERROR(check_numerics(session));
   if (session->budget_bytes < session->plan->totals.arena_bytes) DELTA_RETURN_IF_ERROR(delta_session_plan_again(session));
+  // At once for all programs: a device whose arena cannot grow has room for each then.
+  DELTA_RETURN_IF_ERROR(commit_bytes(session, session->plan->totals.arena_bytes));
   for (uint32_t i = 0; i < session->plan->program_count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(session->plan, program->parts.problem));

@@ -7,33 +7,48 @@
 #include "runtime/session_parts.h"
 
 // A scalar output by name, or `fallback` where the program has none.
-static double read_scalar(const delta_live_program_t *program, const char *name, double fallback) {
+static delta_status_t read_scalar(delta_session_t *session, const delta_live_program_t *program, const char *name, double fallback,
+                                  double *out_value) {
+  *out_value = fallback;
   uint32_t index = delta_session_find_output(program->parts.graph, name);
-  if (index == DELTA_INDEX_NONE) return fallback;
+  if (index == DELTA_INDEX_NONE) return DELTA_OK;
   const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->outputs.items[index].tensor);
-  return delta_element_load_double(delta_executor_output(program->executor, index), tensor->dtype, 0);
+  return delta_session_load_double(session, delta_executor_output(program->ran, index), tensor->dtype, out_value);
 }
 
-static void fill_report(const delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
-                        double seconds, delta_run_report_t *report) {
-  double rows = (double)program->parts.batch;
+// What the program itself reports.
+static delta_status_t read_results(delta_session_t *session, const delta_live_program_t *program, delta_run_report_t *report) {
+  const struct {
+    const char *name;
+    double fallback, *out_value;
+  } scalars[] = {
+      {DELTA_NAME_LABEL_COUNT, (double)program->parts.batch, &report->label_count},
+      {DELTA_NAME_CORRECT, -1, &report->correct},
+      {DELTA_NAME_GRADIENT_NORM, -1, &report->gradient_norm},
+      {DELTA_NAME_LOSS_SUM, NAN, &report->loss},
+  };
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; ++i)
+    DELTA_RETURN_IF_ERROR(read_scalar(session, program, scalars[i].name, scalars[i].fallback, scalars[i].out_value));
+  return read_scalar(session, program, DELTA_NAME_LOSS, report->loss / report->label_count, &report->loss);
+}
+
+static delta_status_t fill_report(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
+                                  double start_seconds, delta_run_report_t *report) {
   *report = (delta_run_report_t){
       .struct_size = sizeof *report,
-      .label_count = read_scalar(program, DELTA_NAME_LABEL_COUNT, rows),
-      .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
-      .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
-      .seconds = seconds,
       .stall_seconds = result->lanes[DELTA_LANE_COMPUTE].wait_seconds,
       .offload_seconds = result->lanes[DELTA_LANE_OFFLOAD].busy_seconds,
       .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
       .prefetch_seconds = result->lanes[DELTA_LANE_PREFETCH].busy_seconds,
       .prefetch_stall_seconds = result->lanes[DELTA_LANE_PREFETCH].wait_seconds,
-      .arena_peak_bytes = session->committed_bytes,
+      .arena_peak_bytes = session->peak_committed_bytes,
       .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
       .events = session->events.pointers,
       .event_count = session->events.count,
   };
-  report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
+  DELTA_RETURN_IF_ERROR(read_results(session, program, report));
+  report->seconds = delta_clock_seconds() - start_seconds;
+  return DELTA_OK;
 }
 
 // --- a loss or a norm that is not finite
@@ -50,18 +65,21 @@ static delta_run_options_t watch_outputs(const delta_live_program_t *program) {
 }
 
 // Whether the program has class labels and all that were fed are the one to ignore.
-static bool has_no_label(const delta_session_t *session, const delta_live_program_t *program) {
-  if (!program->parts.facts.has_accuracy) return false;
+static delta_status_t has_no_label(delta_session_t *session, const delta_live_program_t *program, bool *out_has_none) {
+  *out_has_none = false;
+  if (!program->parts.facts.has_accuracy) return DELTA_OK;
   const delta_graph_t *graph = program->parts.graph;
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
     if (strcmp(tensor->name, DELTA_NAME_LABEL) != 0) continue;
-    const void *labels = delta_executor_input(program->executor, i);
+    const void *labels = NULL;
+    DELTA_RETURN_IF_ERROR(delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &labels));
     int64_t count = delta_shape_count(&tensor->shape), ignored = 0;
     while (ignored < count && delta_element_load_int64(labels, tensor->dtype, (size_t)ignored) == session->build.ignore_index) ++ignored;
-    return ignored == count;
+    *out_has_none = ignored == count;
+    return DELTA_OK;
   }
-  return false;
+  return DELTA_OK;
 }
 
 // The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is. States
@@ -72,8 +90,10 @@ static delta_status_t find_bad_source(delta_session_t *session, const delta_live
   *out_what = "input";
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    const void *data = NULL;
     *out_name = tensor->name;
-    if (delta_has_infinite_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
+    DELTA_RETURN_IF_ERROR(delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &data));
+    if (delta_has_infinite_value(data, tensor->dtype, &tensor->shape)) return DELTA_OK;
   }
   *out_what = "state";
   for (uint32_t i = 0; i < session->plan->state_count && !updated; ++i) {
@@ -88,6 +108,8 @@ static delta_status_t find_bad_source(delta_session_t *session, const delta_live
 
 // What a step that stopped left behind, for messages. An update from sums begins with those of the loss, and changes weights only after the norm.
 static const char *describe_states(const delta_live_program_t *program, const delta_run_result_t *stopped) {
+  if (stopped->ran_all && stopped->updates_done)
+    return "the device had ended the step by then, with its updates: go on from the last checkpoint, or create the session again";
   if (program->parts.kind == DELTA_PROGRAM_APPLY) return "no weight was changed by this step, but the sums of its micro-batches are lost";
   return stopped->updates_done ? "states (running statistics, or weights updated early) were already changed by this step"
                                : "no state was changed by this step";
@@ -105,8 +127,10 @@ static delta_status_t not_finite(const delta_live_program_t *program, const char
 // The loss, or the norm of the gradients, is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
 static delta_status_t explain_bad_value(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                         double learning_rate, const delta_run_result_t *stopped) {
+  bool has_none = false;
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  if (has_no_label(session, program)) {
+  DELTA_RETURN_IF_ERROR(has_no_label(session, program, &has_none));
+  if (has_none) {
     return delta_status_make(
         NOT_A_NUMBER,
         "no label of the batch counts: all are %lld, the one to ignore, and a mean over no labels is not a number; %s; "
@@ -115,23 +139,23 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
   }
   const char *what = NULL, *source = NULL;
   const bool is_update = program->parts.kind == DELTA_PROGRAM_APPLY;
-  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && !is_update, &what, &source));
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && (!is_update || stopped->ran_all), &what, &source));
   if (source) return not_finite(program, what, source, stopped);
   if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
+  if (!delta_session_may_run_planned(session, program)) return not_finite(program, "the result of node", stopped->node_name, stopped);
   delta_run_result_t found = {0};
   delta_run_options_t checked = watch_outputs(program);
   checked.check_values = true;
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
+  DELTA_RETURN_IF_ERROR(delta_session_execute(session, program, &checked, &found));
   return not_finite(program, "the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
 }
 
 // A step stopped at a value that is not finite.
 static delta_status_t end_stopped_step(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                        double learning_rate, delta_counters_t counters, const delta_run_result_t *stopped) {
-  delta_session_set_counters(session, counters);
+  DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
   delta_status_t status = explain_bad_value(session, program, batch, learning_rate, stopped);
-  delta_session_set_counters(session, counters);
-  return status;
+  return delta_status_join(status, delta_session_set_counters(session, counters));
 }
 
 // An update by the mean over no labels would make every weight NaN.
@@ -168,9 +192,44 @@ static delta_status_t feed_and_run(delta_session_t *session, delta_program_kind_
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, *out_program, batch, learning_rate));
   delta_run_options_t run = watch_outputs(*out_program);
-  run.arena_bytes = session->committed_bytes - session->state_bytes;
   run.cancels = &session->cancels;
-  return delta_executor_run((*out_program)->executor, &run, result);
+  run.step_seconds = delta_session_begin_pace(session, *out_program);
+  return delta_session_execute(session, *out_program, &run, result);
+}
+
+static delta_status_t run_program(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
+                                  delta_run_report_t *out_report) {
+  delta_live_program_t *program = NULL;
+  delta_run_result_t result = {0};
+  delta_events_drop(&session->events, session->reported_events);
+  session->reported_events = 0;
+  delta_session_look_around(session);
+  delta_session_take_ask(session);
+  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
+  session->peak_committed_bytes = session->committed_bytes;
+  const double start_seconds = delta_clock_seconds();
+  delta_counters_t counters;
+  DELTA_RETURN_IF_ERROR(delta_session_get_counters(session, &counters));
+  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  if (status && result.failed_below) {
+    status = delta_status_join(status, delta_session_set_counters(session, counters));
+    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
+    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  }
+  if (status) return status;
+  if (result.cancelled) {
+    DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
+    return end_cancelled(session);
+  }
+  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
+  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
+  delta_session_watch(session, program, &result);
+  delta_session_end_pace(session, program, &result);
+  if (out_report) DELTA_RETURN_IF_ERROR(fill_report(session, program, &result, start_seconds, out_report));
+  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
+  if (out_report) out_report->event_count = session->events.count;
+  session->reported_events = session->events.count;
+  return DELTA_OK;
 }
 
 static delta_status_t check_arguments(delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
@@ -194,32 +253,9 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
   DELTA_RETURN_IF_ERROR(check_arguments(which, batch, learning_rate, out_report));
-  const delta_program_kind_t kind = program_kinds[which];
   if (atomic_load(&session->cancels)) return end_cancelled(session);
-  delta_live_program_t *program = NULL;
-  delta_run_result_t result = {0};
-  delta_events_drop(&session->events, session->reported_events);
-  session->reported_events = 0;
-  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
-  const double start_seconds = delta_clock_seconds();
-  const delta_counters_t counters = delta_session_get_counters(session);
-  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
-  if (status && result.failed_below) {
-    delta_session_set_counters(session, counters);
-    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
-    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
-  }
-  if (status) return status;
-  if (result.cancelled) {
-    delta_session_set_counters(session, counters);
-    return end_cancelled(session);
-  }
-  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
-  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
-  delta_session_watch(session, program, &result);
-  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
-  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
-  if (out_report) out_report->event_count = session->events.count;
-  session->reported_events = session->events.count;
-  return DELTA_OK;
+  delta_session_begin_run(session);
+  delta_status_t status = run_program(session, program_kinds[which], batch, learning_rate, out_report);
+  delta_session_end_run(session);
+  return status;
 }
