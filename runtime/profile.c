@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "onnx/graph/graph_write.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/cache.h"
 
 // The processor as its maker or the system names it: speeds of one are not those of another.
@@ -109,7 +110,10 @@ void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, cha
   delta_sha256_init(&hash);
   const delta_graph_sink_t sink = {&hash, hash_text};
   delta_graph_write_attrs(sink, node);
-  for (uint32_t k = 0; k < node->input_count; ++k) write_tensor(sink, delta_node_input(graph, node, k));
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    write_tensor(sink, delta_node_input(graph, node, k));
+    if (delta_virtual_node(graph, node->inputs[k])) delta_graph_write(sink, " in parts");
+  }
   delta_graph_write(sink, " ->");
   for (uint32_t k = 0; k < node->output_count; ++k) write_tensor(sink, delta_node_output(graph, node, k));
   char digest[DELTA_SHA256_TEXT_BYTES];
