@@ -6,6 +6,7 @@
 
 #include <delta/version.h>
 
+#include "onnx/graph/units.h"
 #include "runtime/profile.h"
 
 const char delta_absent_kernel[] = "estimated";
@@ -42,7 +43,8 @@ static delta_status_t absent_kernel_query(delta_device_t *device, const delta_gr
   delta_profile_key(graph, delta_graph_node(graph, node), key);
   const delta_profile_entry_t *entry = delta_profile_entry(device->profile, key);
   *out_offer = (delta_kernel_offer_t){.name = entry && entry->kernel ? entry->kernel : delta_absent_kernel,
-                                      .workspace_bytes = entry ? entry->workspace_bytes : 0};
+                                      .workspace_bytes = entry ? entry->workspace_bytes : 0,
+                                      .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
   return DELTA_OK;
 }
 

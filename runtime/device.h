@@ -27,10 +27,11 @@ typedef struct delta_recording delta_recording_t;
 typedef struct delta_kernel_offer {
   const char *name;
   size_t workspace_bytes;
+  bool works_in_row;   // DELTA_STEP_IN_ROW: where the first output has the first input's address, all lie one behind another
   const char *refusal; // NULL: it can run the node; else why not
 } delta_kernel_offer_t;
 
-// Addresses of one launch: one per node input and output, NULL where left out.
+// Addresses of one launch: one per node input and output, NULL where left out. Of a virtual input (onnx/graph/virtual.h): where the addresses of its parts are.
 typedef struct delta_kernel_buffers {
   const void *const *inputs;
   void *const *outputs;
@@ -60,6 +61,7 @@ typedef struct delta_device_driver {
   delta_status_t (*arena_commit)(delta_arena_t *arena, size_t committed_bytes); // grows or shrinks to this; shrinking gives pages back
   void (*arena_destroy)(delta_arena_t *arena);
   void *(*arena_address)(delta_arena_t *arena, size_t offset_bytes);
+  size_t (*arena_committed)(const delta_arena_t *arena); // bytes that are committed now; NULL: the driver does not know
   delta_status_t (*tier_create)(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                 delta_tier_t **out_tier); // empty; the device outlives it
 
@@ -99,12 +101,13 @@ struct delta_device {
   delta_allocator_t allocator;
   delta_log_sink_t log;
   int32_t threads;
-  bool host_addressable;                         // device memory can be read and written by the host directly
-  bool has_queues;                               // calls return before their work has been done
-  size_t granule_bytes;                          // of committed memory
-  size_t alignment_bytes;                        // of buffers
-  uint64_t reserve_bytes;                        // of what is free, left to the device's system and libraries; not in free_bytes
-  char processor[DELTA_DEVICE_TEXT_BYTES];       // as its maker names it; empty: that of the host
+  bool host_addressable;                   // device memory can be read and written by the host directly
+  bool has_queues;                         // calls return before their work has been done
+  bool reads_virtual;                      // its kernels refuse virtual inputs where they cannot read them; else none may be given any
+  size_t granule_bytes;                    // of committed memory
+  size_t alignment_bytes;                  // of buffers
+  uint64_t reserve_bytes;                  // of what is free, left to the device's system and libraries; not in free_bytes
+  char processor[DELTA_DEVICE_TEXT_BYTES]; // as its maker names it; empty: that of the host
   char instruction_set[DELTA_DEVICE_TEXT_BYTES]; // what the numerics depend on
   char libraries[DELTA_DEVICE_TEXT_BYTES];
   delta_roofline_t roofline;                                  // rough, until nodes are measured

@@ -114,6 +114,7 @@ static delta_status_t look_at_step(delta_executor_t *executor, const delta_run_o
   const char *what = prepared->node ? "node" : "copying tensor",
              *name = prepared->node ? prepared->node->name : prepared->copy->tensor_name;
   DELTA_RETURN_IF_ERROR(delta_status_annotate(device->driver->synchronize(device), "step %u, %s '%s'", index, what, name));
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_leave(executor->auditor, index));
   DELTA_RETURN_IF_ERROR(delta_executor_must_stop(executor, options, prepared, &result->output, &result->stopped));
   if (result->stopped) {
     result->step = index;
@@ -130,6 +131,7 @@ static delta_status_t put_steps(delta_executor_t *executor, const delta_run_opti
   poison_cursors_t cursors = {0};
   DELTA_RETURN_IF_ERROR(put_mark(executor, DELTA_LANE_COMPUTE, MARK_START));
   for (uint32_t i = 0; i < executor->options.schedule->step_count && !result->stopped; ++i) {
+    if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_enter(executor->auditor, i));
     DELTA_RETURN_IF_ERROR(put_step(executor, i, &cursors));
     if (is_looked_at) DELTA_RETURN_IF_ERROR(look_at_step(executor, options, i, result));
   }
@@ -230,13 +232,17 @@ static delta_status_t report_steps(const delta_executor_t *executor, double star
 
 delta_status_t delta_executor_run_queues(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *result) {
   delta_device_t *device = executor->options.device;
-  const bool is_looked_at = options->check_values || executor->options.poison;
+  const bool is_looked_at = options->check_values || executor->options.poison || executor->auditor;
   const double start_seconds = delta_clock_seconds();
+  result->cancelled = options->cancels && atomic_load_explicit(options->cancels, memory_order_relaxed);
+  if (result->cancelled) return DELTA_OK;
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_begin(executor->auditor, options->arena_bytes));
   delta_status_t status = put_run(executor, options, is_looked_at, result);
   status =
       delta_status_join(status, delta_status_annotate(device->driver->synchronize(device),
                                                       "one of the steps of this run (deltarun --verify waits for each, and names it)"));
   if (status || result->stopped) return status;
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_end(executor->auditor));
   DELTA_RETURN_IF_ERROR(time_lanes(executor, result));
   DELTA_RETURN_IF_ERROR(report_steps(executor, start_seconds));
   return is_looked_at ? DELTA_OK : delta_executor_check_end(executor, options, result);

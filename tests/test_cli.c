@@ -243,19 +243,6 @@ Test(cli, wrong_usage_of_deltarun, .timeout = 120) {
   delta_workplace_close(&w);
 }
 
-Test(cli, options_of_later_versions_say_so, .timeout = 120) {
-  static const char *const lines[] = {
-      "deltarun a.plan --verify",
-  };
-  delta_workplace_t w;
-  delta_workplace_open(&w);
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
-    const delta_line_case_t line = {lines[i], "not available|version"};
-    delta_workplace_expect_failures(&w, 2, &line, 1);
-  }
-  delta_workplace_close(&w);
-}
-
 Test(cli, help_and_version) {
   static const struct {
     const char *line, *words;

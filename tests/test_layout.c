@@ -75,7 +75,7 @@ static const folder_rule_t folder_rules[] = {
     {"plans/", "plans/ onnx/ base/ delta/"},
     {"planner/", "planner/ plans/problem.h plans/schedule.h plans/occupancy.h base/ delta/"},
     {"runtime/cpu/", "runtime/cpu/ runtime/device.h runtime/select.h planner/ plans/ onnx/reference/ onnx/graph/ base/ delta/"},
-    {"runtime/cuda/", "runtime/cuda/ runtime/device.h runtime/select.h planner/ plans/ onnx/graph/ base/ delta/"},
+    {"runtime/cuda/", "runtime/cuda/ runtime/cache.h runtime/device.h runtime/select.h planner/ plans/ onnx/graph/ base/ delta/"},
     {"runtime/", "runtime/ planner/ plans/ onnx/ base/ delta/"},
     {"cli/", "cli/ runtime/ planner/ plans/ onnx/ base/ delta/"},
     {"examples/", "delta/"},

@@ -115,6 +115,8 @@ void delta_cuda_arena_destroy(delta_arena_t *arena) {
   delta_release(arena->device->base.allocator, arena);
 }
 
+size_t delta_cuda_arena_committed(const delta_arena_t *arena) { return arena->committed_bytes; }
+
 void *delta_cuda_arena_address(delta_arena_t *arena, size_t offset_bytes) {
   assert(offset_bytes <= arena->reserve_bytes);
   return (void *)(uintptr_t)(arena->base + offset_bytes);

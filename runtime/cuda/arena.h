@@ -14,6 +14,7 @@ DELTA_MUST_USE delta_status_t delta_cuda_granule_bytes(int ordinal, size_t *out_
 DELTA_MUST_USE delta_status_t delta_cuda_arena_reserve(delta_device_t *device, size_t reserve_bytes, delta_arena_t **out_arena);
 DELTA_MUST_USE delta_status_t delta_cuda_arena_commit(delta_arena_t *arena, size_t committed_bytes);
 void delta_cuda_arena_destroy(delta_arena_t *arena);
+size_t delta_cuda_arena_committed(const delta_arena_t *arena);
 void *delta_cuda_arena_address(delta_arena_t *arena, size_t offset_bytes);
 
 #endif // DELTA_RUNTIME_CUDA_ARENA_H_

@@ -33,6 +33,6 @@ delta_status_t delta_cuda_arg_reduce_run(const delta_kernel_t *kernel, const del
 delta_status_t delta_cuda_topk_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const delta_topk_attrs_t *attrs = kernel->node->attrs;
   const delta_cuda_axis_t axis = axis_of(kernel, attrs->axis);
-  return DELTA_CUDA_CHECK(delta_cuda_topk_launch(&axis, attrs->k, attrs->smallest, buffers->inputs[0], buffers->outputs[0],
-                                                 buffers->outputs[1], stream));
+  return DELTA_CUDA_CHECK(
+      delta_cuda_topk_launch(&axis, attrs->k, attrs->smallest, buffers->inputs[0], buffers->outputs[0], buffers->outputs[1], stream));
 }

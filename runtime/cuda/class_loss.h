@@ -22,8 +22,8 @@ typedef struct delta_cuda_class_loss {
 } delta_cuda_class_loss_t;
 
 // `weights` of the classes may be NULL, as may each output.
-cudaError_t delta_cuda_cross_entropy_launch(const delta_cuda_class_loss_t *self, const void *logits, const void *labels, const void *weights,
-                                            void *loss, void *weight, void *log_sum, cudaStream_t stream);
+cudaError_t delta_cuda_cross_entropy_launch(const delta_cuda_class_loss_t *self, const void *logits, const void *labels,
+                                            const void *weights, void *loss, void *weight, void *log_sum, cudaStream_t stream);
 cudaError_t delta_cuda_cross_entropy_grad_launch(const delta_cuda_class_loss_t *self, const void *dloss, const void *logits,
                                                  const void *log_sum, const void *labels, const void *weights, void *dlogits,
                                                  cudaStream_t stream);

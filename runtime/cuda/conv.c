@@ -37,9 +37,11 @@ static delta_window_geometry_t geometry_of(const delta_conv_attrs_t *attrs, cons
 const char *delta_cuda_conv_refuse(const delta_graph_t *graph, const delta_node_t *node) {
   const delta_conv_attrs_t *attrs = node->attrs;
   const conv_operands_t operands = operands_of(graph, node);
-  if (attrs->x_layout != DELTA_LAYOUT_PLAIN || attrs->y_layout != DELTA_LAYOUT_PLAIN) return "weights lie plain, and so must data for the library";
+  if (attrs->x_layout != DELTA_LAYOUT_PLAIN || attrs->y_layout != DELTA_LAYOUT_PLAIN)
+    return "weights lie plain, and so must data for the library";
   if (delta_cuda_refuse_unless_float(graph, node)) return "an operand is not of a float type";
-  if (operands.x->dtype != operands.weights->dtype || operands.y->dtype != operands.weights->dtype) return "operands are of different types";
+  if (operands.x->dtype != operands.weights->dtype || operands.y->dtype != operands.weights->dtype)
+    return "operands are of different types";
   if (delta_shape_count(&operands.x->shape) == 0 || delta_shape_count(&operands.y->shape) == 0) return "there is nothing to convolve";
   const delta_shape_t *shapes[] = {&operands.x->shape, &operands.y->shape, &operands.weights->shape};
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; ++k) {
@@ -54,11 +56,11 @@ typedef struct conv {
   cudnnTensorDescriptor_t x, y; // Owned, as are the next two.
   cudnnFilterDescriptor_t weights;
   cudnnConvolutionDescriptor_t convolution;
-  bool is_padded;            // x is a copy with its padding
-  delta_cuda_copy_t copy;    // from x to the inside of the padded copy
-  delta_cuda_copy_t back;    // and the other way
-  size_t padded_bytes;       // of the copy, the workspace's beginning
-  size_t library_bytes;      // of the workspace, behind it
+  bool is_padded;         // x is a copy with its padding
+  delta_cuda_copy_t copy; // from x to the inside of the padded copy
+  delta_cuda_copy_t back; // and the other way
+  size_t padded_bytes;    // of the copy, the workspace's beginning
+  size_t library_bytes;   // of the workspace, behind it
   delta_dtype_t dtype;
   int64_t images, bias_channels, bias_inner;
 } conv_t;
@@ -142,7 +144,8 @@ static delta_status_t describe(conv_t *conv, const conv_operands_t *operands, co
     dilations[d] = (int)window->dilations[first + d];
   }
   cudnnDataType_t data, compute;
-  if (!library_types_of(conv->dtype, &data, &compute)) return delta_status_make(INTERNAL, "a convolution of %s", delta_dtype_name(conv->dtype));
+  if (!library_types_of(conv->dtype, &data, &compute))
+    return delta_status_make(INTERNAL, "a convolution of %s", delta_dtype_name(conv->dtype));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnCreateTensorDescriptor(&conv->x)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnCreateTensorDescriptor(&conv->y)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnCreateFilterDescriptor(&conv->weights)));
@@ -154,8 +157,9 @@ static delta_status_t describe(conv_t *conv, const conv_operands_t *operands, co
       cudnnSetConvolutionNdDescriptor(conv->convolution, spatial, pads, strides, dilations, CUDNN_CROSS_CORRELATION, compute)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnSetConvolutionGroupCount(conv->convolution, (int)attrs->group)));
   const bool is_narrow = conv->dtype == DELTA_DTYPE_FLOAT16 || conv->dtype == DELTA_DTYPE_BFLOAT16;
-  return DELTA_CUDNN_CHECK(cudnnSetConvolutionMathType(
-      conv->convolution, is_narrow ? CUDNN_TENSOR_OP_MATH : allows_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+  return DELTA_CUDNN_CHECK(cudnnSetConvolutionMathType(conv->convolution, is_narrow     ? CUDNN_TENSOR_OP_MATH
+                                                                          : allows_tf32 ? CUDNN_DEFAULT_MATH
+                                                                                        : CUDNN_FMA_MATH));
 }
 
 static delta_status_t find_workspace(const delta_kernel_t *kernel, conv_t *conv) {
@@ -233,8 +237,8 @@ static delta_status_t add_bias(const delta_kernel_t *kernel, const delta_kernel_
   const conv_t *conv = kernel->state;
   const void *bias = delta_kernel_input_data(kernel, buffers, 2);
   if (!bias) return DELTA_OK;
-  return DELTA_CUDA_CHECK(delta_cuda_add_bias_launch(conv->dtype, conv->images, conv->bias_channels, conv->bias_inner, bias,
-                                                     buffers->outputs[0], stream));
+  return DELTA_CUDA_CHECK(
+      delta_cuda_add_bias_launch(conv->dtype, conv->images, conv->bias_channels, conv->bias_inner, bias, buffers->outputs[0], stream));
 }
 
 delta_status_t delta_cuda_conv_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
@@ -253,10 +257,10 @@ delta_status_t delta_cuda_conv_data_run(const delta_kernel_t *kernel, const delt
   const conv_t *conv = kernel->state;
   const factors_t factors = factors_of(conv->dtype);
   void *dx = conv->is_padded ? buffers->workspace : buffers->outputs[0];
-  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnConvolutionBackwardData(
-      delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y, buffers->inputs[0], conv->convolution,
-      (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero,
-      conv->x, dx)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(
+      cudnnConvolutionBackwardData(delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y,
+                                   buffers->inputs[0], conv->convolution, (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant,
+                                   (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero, conv->x, dx)));
   if (conv->is_padded) DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&conv->back, buffers->outputs[0], dx, stream)));
   return add_bias(kernel, buffers, stream);
 }
@@ -268,6 +272,6 @@ delta_status_t delta_cuda_conv_weight_run(const delta_kernel_t *kernel, const de
   DELTA_RETURN_IF_ERROR(padded_input(conv, buffers->inputs[0], buffers->workspace, stream, &x));
   return DELTA_CUDNN_CHECK(cudnnConvolutionBackwardFilter(
       delta_cuda_device(kernel->device)->cudnn, factors.one, conv->x, x, conv->y, buffers->inputs[1], conv->convolution,
-      (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero,
-      conv->weights, buffers->outputs[0]));
+      (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes,
+      factors.zero, conv->weights, buffers->outputs[0]));
 }

@@ -34,7 +34,8 @@ cudaError_t delta_cuda_conv_launch(const delta_cuda_conv_t *self, const void *x,
                                    cudaStream_t stream);
 cudaError_t delta_cuda_conv_data_launch(const delta_cuda_conv_t *self, const void *dy, const void *weights, const void *bias, void *dx,
                                         cudaStream_t stream);
-cudaError_t delta_cuda_conv_weight_launch(const delta_cuda_conv_t *self, const void *x, const void *dy, void *dweights, cudaStream_t stream);
+cudaError_t delta_cuda_conv_weight_launch(const delta_cuda_conv_t *self, const void *x, const void *dy, void *dweights,
+                                          cudaStream_t stream);
 
 // y[outer, channel, inner] += bias[channel]
 cudaError_t delta_cuda_add_bias_launch(delta_dtype_t dtype, int64_t outer, int64_t channels, int64_t inner, const void *bias, void *y,

@@ -41,6 +41,7 @@ static const delta_device_driver_t cuda_driver = {
     .arena_commit = delta_cuda_arena_commit,
     .arena_destroy = delta_cuda_arena_destroy,
     .arena_address = delta_cuda_arena_address,
+    .arena_committed = delta_cuda_arena_committed,
     .tier_create = delta_cuda_tier_create,
     .kernel_query = delta_cuda_kernel_query,
     .kernel_prepare = delta_cuda_kernel_prepare,

@@ -41,23 +41,28 @@ typedef struct delta_bool {
 } delta_bool_t;
 
 // What a storage type is computed in: `work` is as wide as speed allows, `number` what sums are formed in.
-template <typename T> struct delta_types {
+template <typename T>
+struct delta_types {
   typedef int64_t work;
   typedef int64_t number;
   static const bool is_real = false;
 };
-template <> struct delta_types<float> {
+template <>
+struct delta_types<float> {
   typedef float work;
   typedef double number;
   static const bool is_real = true;
 };
-template <> struct delta_types<double> {
+template <>
+struct delta_types<double> {
   typedef double work;
   typedef double number;
   static const bool is_real = true;
 };
-template <> struct delta_types<delta_float16_t> : delta_types<float> {};
-template <> struct delta_types<delta_bfloat16_t> : delta_types<float> {};
+template <>
+struct delta_types<delta_float16_t> : delta_types<float> {};
+template <>
+struct delta_types<delta_bfloat16_t> : delta_types<float> {};
 
 DELTA_DEVICE float delta_float_of_bits(uint32_t bits) {
   float value;
@@ -117,10 +122,15 @@ DELTA_DEVICE int64_t delta_saturate(double value, int64_t least, int64_t most) {
 #define DELTA_INT64_MOST  9223372036854775807LL
 
 // From a plain value to a type that is computed in.
-template <typename To> struct delta_to {
-  template <typename From> __device__ static To of(From value) { return (To)value; }
+template <typename To>
+struct delta_to {
+  template <typename From>
+  __device__ static To of(From value) {
+    return (To)value;
+  }
 };
-template <> struct delta_to<int64_t> {
+template <>
+struct delta_to<int64_t> {
   __device__ static int64_t of(float value) { return delta_saturate((double)value, DELTA_INT64_LEAST, DELTA_INT64_MOST); }
   __device__ static int64_t of(double value) { return delta_saturate(value, DELTA_INT64_LEAST, DELTA_INT64_MOST); }
   __device__ static int64_t of(int32_t value) { return value; }
@@ -128,51 +138,68 @@ template <> struct delta_to<int64_t> {
 };
 
 // delta_read<float>(x[i]) gives any element in a type that is computed in.
-template <typename To, typename T> DELTA_DEVICE To delta_read(T stored) { return delta_to<To>::of(delta_plain(stored)); }
+template <typename To, typename T>
+DELTA_DEVICE To delta_read(T stored) {
+  return delta_to<To>::of(delta_plain(stored));
+}
 
 // delta_write<T>(value) gives the element to be stored, of a float, double or int64. Floats saturate, integers wrap.
-template <typename T> struct delta_stored {
+template <typename T>
+struct delta_stored {
   __device__ static T of(float value) { return (T)value; }
   __device__ static T of(double value) { return (T)value; }
   __device__ static T of(int64_t value) { return (T)value; }
 };
-template <> struct delta_stored<delta_float16_t> {
-  template <typename From> __device__ static delta_float16_t of(From value) {
+template <>
+struct delta_stored<delta_float16_t> {
+  template <typename From>
+  __device__ static delta_float16_t of(From value) {
     const delta_float16_t stored = {delta_round_to_16_bits((double)value, 10)};
     return stored;
   }
 };
-template <> struct delta_stored<delta_bfloat16_t> {
-  template <typename From> __device__ static delta_bfloat16_t of(From value) {
+template <>
+struct delta_stored<delta_bfloat16_t> {
+  template <typename From>
+  __device__ static delta_bfloat16_t of(From value) {
     const delta_bfloat16_t stored = {delta_round_to_16_bits((double)value, 7)};
     return stored;
   }
 };
-template <> struct delta_stored<delta_bool_t> {
-  template <typename From> __device__ static delta_bool_t of(From value) {
+template <>
+struct delta_stored<delta_bool_t> {
+  template <typename From>
+  __device__ static delta_bool_t of(From value) {
     const delta_bool_t stored = {(uint8_t)(value != 0)};
     return stored;
   }
 };
-template <> struct delta_stored<int32_t> {
+template <>
+struct delta_stored<int32_t> {
   __device__ static int32_t of(float value) { return of((double)value); }
   __device__ static int32_t of(double value) { return (int32_t)delta_saturate(value, -2147483647 - 1, 2147483647); }
   __device__ static int32_t of(int64_t value) { return (int32_t)value; }
 };
-template <> struct delta_stored<int64_t> {
+template <>
+struct delta_stored<int64_t> {
   __device__ static int64_t of(float value) { return of((double)value); }
   __device__ static int64_t of(double value) { return delta_saturate(value, DELTA_INT64_LEAST, DELTA_INT64_MOST); }
   __device__ static int64_t of(int64_t value) { return value; }
 };
-template <> struct delta_stored<uint8_t> {
+template <>
+struct delta_stored<uint8_t> {
   __device__ static uint8_t of(float value) { return of((double)value); }
   __device__ static uint8_t of(double value) { return (uint8_t)delta_saturate(value, 0, 255); }
   __device__ static uint8_t of(int64_t value) { return (uint8_t)value; }
 };
-template <typename T, typename From> DELTA_DEVICE T delta_write(From value) { return delta_stored<T>::of(value); }
+template <typename T, typename From>
+DELTA_DEVICE T delta_write(From value) {
+  return delta_stored<T>::of(value);
+}
 
 // Whether `a` takes the place of `b` in a running maximum (or minimum): strictly beyond it, or the first NaN.
-template <typename Number> DELTA_DEVICE bool delta_beats(bool smallest, Number a, Number b) {
+template <typename Number>
+DELTA_DEVICE bool delta_beats(bool smallest, Number a, Number b) {
   if (b != b) return false;
   return a != a || (smallest ? a < b : a > b);
 }

@@ -10,14 +10,14 @@ enum { DELTA_EXPR_ARGS_INPUTS = 16, DELTA_EXPR_ARGS_OUTPUTS = 8, DELTA_EXPR_ARGS
 
 typedef struct delta_expr_args {
   const void *inputs[DELTA_EXPR_ARGS_INPUTS];
-  void *outputs[DELTA_EXPR_ARGS_OUTPUTS];        // NULL: not wanted
-  uint64_t count;                                // results
-  uint64_t reduced;                              // elements that go into one result
-  uint64_t share;                                // of these, what one of `splits` takes
-  void *partials;                                // [splits][outputs][count] when splits > 1
+  void *outputs[DELTA_EXPR_ARGS_OUTPUTS]; // NULL: not wanted
+  uint64_t count;                         // results
+  uint64_t reduced;                       // elements that go into one result
+  uint64_t share;                         // of these, what one of `splits` takes
+  void *partials;                         // [splits][outputs][count] when splits > 1
   uint32_t splits;
-  uint32_t aligned;                              // all buffers begin at multiples of 16 bytes
-  delta_divisor_t dims[DELTA_EXPR_ARGS_RANK];    // kept dimensions, then reduced ones
+  uint32_t aligned;                                              // all buffers begin at multiples of 16 bytes
+  delta_divisor_t dims[DELTA_EXPR_ARGS_RANK];                    // kept dimensions, then reduced ones
   int64_t strides[DELTA_EXPR_ARGS_INPUTS][DELTA_EXPR_ARGS_RANK]; // in elements; 0 where an input repeats
 } delta_expr_args_t;
 

@@ -4,17 +4,17 @@
 #define DELTA_RUNTIME_CUDA_EXPR_DEVICE_H_
 
 // Of both float types.
-#define DELTA_REAL_1(name, result)                           \
+#define DELTA_REAL_1(name, result)                                        \
   DELTA_DEVICE float delta_op_##name(float a) { return (float)(result); } \
   DELTA_DEVICE double delta_op_##name(double a) { return (double)(result); }
-#define DELTA_REAL_2(name, result)                                               \
+#define DELTA_REAL_2(name, result)                                                 \
   DELTA_DEVICE float delta_op_##name(float a, float b) { return (float)(result); } \
   DELTA_DEVICE double delta_op_##name(double a, double b) { return (double)(result); }
 // By a function of each type.
-#define DELTA_REAL_CALL(name, single, wide)                        \
+#define DELTA_REAL_CALL(name, single, wide)                         \
   DELTA_DEVICE float delta_op_##name(float a) { return single(a); } \
   DELTA_DEVICE double delta_op_##name(double a) { return wide(a); }
-#define DELTA_REAL_CALL_2(name, single, wide)                                  \
+#define DELTA_REAL_CALL_2(name, single, wide)                                   \
   DELTA_DEVICE float delta_op_##name(float a, float b) { return single(a, b); } \
   DELTA_DEVICE double delta_op_##name(double a, double b) { return wide(a, b); }
 #define DELTA_INTEGER_1(name, result) \
@@ -72,7 +72,8 @@ DELTA_REAL_CALL(ceil, ceilf, ceil)
 DELTA_REAL_CALL(round, rintf, rint)
 
 // The remainder with the divisor's sign; a zero remainder has the divisor's sign as well.
-template <typename Real> DELTA_DEVICE Real delta_real_mod(Real a, Real b) {
+template <typename Real>
+DELTA_DEVICE Real delta_real_mod(Real a, Real b) {
   const Real remainder = delta_op_fmod(a, b);
   if (remainder == 0) return (Real)copysign(0.0, (double)b);
   return (remainder < 0) != (b < 0) ? remainder + b : remainder;
@@ -126,10 +127,14 @@ DELTA_INTEGER_2(bit_xor, a ^ b)
 DELTA_INTEGER_1(bit_not, ~a)
 DELTA_INTEGER_1(isnan, a != a)
 DELTA_INTEGER_1(isinf, a != a)
-template <typename Work> DELTA_DEVICE Work delta_op_select(Work a, Work b, Work c) { return a != 0 ? b : c; }
+template <typename Work>
+DELTA_DEVICE Work delta_op_select(Work a, Work b, Work c) {
+  return a != 0 ? b : c;
+}
 
 // Neighbouring elements of one input: GROUP from element `at` on, `left` of which are there. `stride` is that of the last dimension.
-template <typename T, int GROUP> struct alignas(sizeof(T) * GROUP < 16 ? sizeof(T) * GROUP : 16) delta_pack {
+template <typename T, int GROUP>
+struct alignas(sizeof(T) * GROUP < 16 ? sizeof(T) * GROUP : 16) delta_pack {
   T items[GROUP];
 };
 template <typename T, int GROUP, typename Work>
@@ -137,17 +142,17 @@ DELTA_DEVICE void delta_load_group(const void *data, int64_t at, int64_t stride,
   const T *from = (const T *)data + at;
   if (stride == 1 && aligned && left >= GROUP) {
     const delta_pack<T, GROUP> pack = *(const delta_pack<T, GROUP> *)from;
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) out[j] = delta_read<Work>(pack.items[j]);
     return;
   }
   if (stride == 0) {
     const Work value = delta_read<Work>(*from);
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) out[j] = value;
     return;
   }
-DELTA_UNROLL
+  DELTA_UNROLL
   for (int j = 0; j < GROUP; ++j) out[j] = (uint64_t)j < left ? delta_read<Work>(from[j * stride]) : (Work)0;
 }
 
@@ -156,12 +161,12 @@ DELTA_DEVICE void delta_store_group(void *data, uint64_t at, uint64_t left, bool
   T *to = (T *)data + at;
   if (aligned && left >= GROUP) {
     delta_pack<T, GROUP> pack;
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < GROUP; ++j) pack.items[j] = delta_write<T>(values[j]);
     *(delta_pack<T, GROUP> *)to = pack;
     return;
   }
-DELTA_UNROLL
+  DELTA_UNROLL
   for (int j = 0; j < GROUP; ++j)
     if ((uint64_t)j < left) to[j] = delta_write<T>(values[j]);
 }

@@ -8,14 +8,14 @@ extern "C" __global__ void delta_pointwise(const delta_expr_args_t args) {
   for (uint64_t first = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) * DELTA_GROUP; first < args.count; first += step) {
     const uint64_t left = args.count - first;
     int64_t at[DELTA_INPUTS + 1];
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int k = 0; k < DELTA_INPUTS; ++k) at[k] = 0;
     uint64_t rest = first;
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int d = DELTA_RANK - 1; d >= 0; --d) {
       const uint64_t above = d > 0 ? delta_divide(rest, args.dims[d]) : 0;
       const int64_t coordinate = (int64_t)(rest - above * args.dims[d].divisor);
-DELTA_UNROLL
+      DELTA_UNROLL
       for (int k = 0; k < DELTA_INPUTS; ++k) at[k] += coordinate * args.strides[k][d];
       rest = above;
     }
@@ -23,13 +23,13 @@ DELTA_UNROLL
 #define DELTA_LOAD(k, type) \
   delta_load_group<type, DELTA_GROUP>(args.inputs[k], at[k], args.strides[k][DELTA_RANK - 1], left, args.aligned, x[k]);
     DELTA_EACH_INPUT(DELTA_LOAD)
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < DELTA_GROUP; ++j) {
       work_t in[DELTA_INPUTS + 1], out[DELTA_OUTPUTS];
-DELTA_UNROLL
+      DELTA_UNROLL
       for (int k = 0; k < DELTA_INPUTS; ++k) in[k] = x[k][j];
       delta_expression(in, out);
-DELTA_UNROLL
+      DELTA_UNROLL
       for (int k = 0; k < DELTA_OUTPUTS; ++k) y[k][j] = out[k];
     }
 #define DELTA_STORE(k, type) \

@@ -65,8 +65,10 @@ static delta_status_t append_kind(delta_text_t *text, delta_reduce_kind_t kind, 
   const char *start = kind == DELTA_REDUCE_PROD ? "1" : "0";
   if (kind == DELTA_REDUCE_MAX || kind == DELTA_REDUCE_MIN) {
     const bool highest = kind == DELTA_REDUCE_MIN;
-    if (real) start = highest ? "INFINITY" : "-INFINITY";
-    else start = extremes[stored][highest] ? extremes[stored][highest] : highest ? "DELTA_INT64_MOST" : "DELTA_INT64_LEAST";
+    if (real)
+      start = highest ? "INFINITY" : "-INFINITY";
+    else
+      start = extremes[stored][highest] ? extremes[stored][highest] : highest ? "DELTA_INT64_MOST" : "DELTA_INT64_LEAST";
   }
   return delta_text_append(text, ", %s, (number_t)%s)", names[kind], start);
 }
@@ -90,8 +92,8 @@ delta_status_t delta_expr_source(const delta_expr_form_t *form, delta_text_t *te
   const bool real = expr->compute != DELTA_DTYPE_INT64;
   DELTA_RETURN_IF_ERROR(delta_text_append(text, "#define DELTA_DEVICE_TEXT 1\n%s%s%s%s%s", delta_text_element, delta_text_index,
                                           delta_text_expr_args, delta_text_expr_math, delta_text_expr_device));
-  DELTA_RETURN_IF_ERROR(delta_text_append(text, "typedef %s work_t;\ntypedef %s number_t;\n", storage_type(expr->compute),
-                                          real ? "double" : "int64_t"));
+  DELTA_RETURN_IF_ERROR(
+      delta_text_append(text, "typedef %s work_t;\ntypedef %s number_t;\n", storage_type(expr->compute), real ? "double" : "int64_t"));
   DELTA_RETURN_IF_ERROR(delta_text_append(text, "enum { DELTA_RANK = %d, DELTA_GROUP = %d, DELTA_INPUTS = %u, DELTA_OUTPUTS = %u };\n",
                                           form->rank, form->group, expr->input_count, expr->output_count));
   DELTA_RETURN_IF_ERROR(append_lists(text, form, real));

@@ -10,8 +10,9 @@
 typedef struct delta_expr_form {
   const delta_expr_t *expr;
   delta_dtype_t inputs[DELTA_EXPR_MAX_INPUTS], outputs[DELTA_EXPR_MAX_OUTPUTS];
-  int32_t rank;                     // dimensions after merging, at least 1
-  int32_t group;                    // neighbouring elements that a thread takes at a time: 1, or 4 where the last dimension is a multiple of it or the only one
+  int32_t rank; // dimensions after merging, at least 1
+  int32_t
+      group; // neighbouring elements that a thread takes at a time: 1, or 4 where the last dimension is a multiple of it or the only one
   const delta_reduce_kind_t *kinds; // of each output; NULL: nothing is reduced, and the rest does not matter
   int32_t kept_rank;                // the first dimensions; the others are reduced
   int32_t team, teams;              // threads that share a result, a power of two; results that a block forms at a time

@@ -147,8 +147,8 @@ delta_status_t delta_cuda_expression_run(const delta_cuda_expression_t *expressi
   args.aligned = aligned;
   args.partials = workspace;
   void *parameters[] = {&args};
-  DELTA_RETURN_IF_ERROR(DELTA_CU_CHECK(cuLaunchKernel(expression->function, expression->grid[0], expression->grid[1], 1, expression->block, 1, 1,
-                                                      0, stream, parameters, NULL)));
+  DELTA_RETURN_IF_ERROR(DELTA_CU_CHECK(cuLaunchKernel(expression->function, expression->grid[0], expression->grid[1], 1, expression->block,
+                                                      1, 1, 0, stream, parameters, NULL)));
   if (args.splits <= 1) return DELTA_OK;
   const uint32_t blocks = (uint32_t)least(quotient_up(args.count, BLOCK_THREADS), MOST_BLOCKS);
   return DELTA_CU_CHECK(cuLaunchKernel(expression->combine, blocks, 1, 1, BLOCK_THREADS, 1, 1, 0, stream, parameters, NULL));

@@ -26,8 +26,7 @@ delta_status_t delta_cuda_gather_grad_run(const delta_kernel_t *kernel, const de
   const delta_tensor_t *indices = delta_kernel_input(kernel, 0), *dy = delta_kernel_input(kernel, 1);
   const delta_lanes_t lanes = delta_lanes_of(&attrs->data_shape, attrs->axis);
   const delta_cuda_gather_t gather = {dy->dtype, indices->dtype, lanes.outer, lanes.size, lanes.inner, delta_shape_count(&indices->shape)};
-  return DELTA_CUDA_CHECK(
-      delta_cuda_gather_grad_launch(&gather, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
+  return DELTA_CUDA_CHECK(delta_cuda_gather_grad_launch(&gather, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
 }
 
 static delta_cuda_scatter_kind_t scatter_kind_of(delta_scatter_kind_t kind) {
@@ -121,6 +120,6 @@ delta_status_t delta_cuda_scatter_nd_run(const delta_kernel_t *kernel, const del
   delta_cuda_tuples_t tuples = tuples_of(kernel, 0);
   tuples.kind = scatter_kind_of(attrs->kind);
   DELTA_RETURN_IF_ERROR(copy_data(kernel, buffers, stream));
-  return DELTA_CUDA_CHECK(delta_cuda_scatter_nd_launch(&tuples, buffers->inputs[1], buffers->inputs[2], buffers->workspace,
-                                                       buffers->outputs[0], stream));
+  return DELTA_CUDA_CHECK(
+      delta_cuda_scatter_nd_launch(&tuples, buffers->inputs[1], buffers->inputs[2], buffers->workspace, buffers->outputs[0], stream));
 }

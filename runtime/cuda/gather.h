@@ -19,7 +19,7 @@ enum { DELTA_CUDA_GATHER_RANK = 8 };
 // GATHER: y[outer, i, inner] = x[outer, indices[i], inner], and its gradient, where equal indices add up in their order.
 typedef struct delta_cuda_gather {
   delta_dtype_t dtype;
-  delta_dtype_t indices; // int32 or int64
+  delta_dtype_t indices;             // int32 or int64
   int64_t outer, size, inner, count; // `count` indices into a dimension of `size`
 } delta_cuda_gather_t;
 cudaError_t delta_cuda_gather_launch(const delta_cuda_gather_t *self, int32_t element_bytes, const void *x, const void *indices, void *y,
@@ -43,10 +43,10 @@ typedef struct delta_cuda_elements {
   delta_dtype_t indices;
   delta_cuda_scatter_kind_t kind;
   int32_t rank, axis;
-  uint64_t count, line_count;                        // elements of the indices; lines along the axis
-  delta_divisor_t dims[DELTA_CUDA_GATHER_RANK];      // of the indices
+  uint64_t count, line_count;                   // elements of the indices; lines along the axis
+  delta_divisor_t dims[DELTA_CUDA_GATHER_RANK]; // of the indices
   int64_t index_strides[DELTA_CUDA_GATHER_RANK], data_strides[DELTA_CUDA_GATHER_RANK];
-  int64_t axis_size;                                 // of the data
+  int64_t axis_size; // of the data
 } delta_cuda_elements_t;
 cudaError_t delta_cuda_gather_elements_launch(const delta_cuda_elements_t *self, const void *x, const void *indices, void *y,
                                               cudaStream_t stream);
@@ -61,10 +61,10 @@ typedef struct delta_cuda_tuples {
   delta_dtype_t indices;
   delta_cuda_scatter_kind_t kind;
   uint64_t tuples;
-  int64_t slice;          // elements
-  int32_t size;           // indices in a tuple
+  int64_t slice;                      // elements
+  int32_t size;                       // indices in a tuple
   delta_divisor_t by_slice, by_batch; // by_batch: tuples of one batch
-  int64_t batch_elements; // of the data of one batch
+  int64_t batch_elements;             // of the data of one batch
   int64_t sizes[DELTA_CUDA_GATHER_RANK], strides[DELTA_CUDA_GATHER_RANK];
 } delta_cuda_tuples_t;
 cudaError_t delta_cuda_gather_nd_launch(const delta_cuda_tuples_t *self, const void *x, const void *indices, void *y, cudaStream_t stream);

@@ -8,12 +8,12 @@
 #include "runtime/cuda/launch.h"
 
 // X(dtype, storage type): of float types, of integer types, of bool, of all.
-#define DELTA_CUDA_FLOATS(X)                                               \
-  X(DELTA_DTYPE_FLOAT32, float) X(DELTA_DTYPE_FLOAT64, double)             \
-  X(DELTA_DTYPE_FLOAT16, delta_float16_t) X(DELTA_DTYPE_BFLOAT16, delta_bfloat16_t)
-#define DELTA_CUDA_TYPES(X)                                                                                    \
-  DELTA_CUDA_FLOATS(X) X(DELTA_DTYPE_INT32, int32_t) X(DELTA_DTYPE_INT64, int64_t) X(DELTA_DTYPE_UINT8, uint8_t) \
-  X(DELTA_DTYPE_BOOL, delta_bool_t)
+#define DELTA_CUDA_FLOATS(X)    \
+  X(DELTA_DTYPE_FLOAT32, float) \
+  X(DELTA_DTYPE_FLOAT64, double) X(DELTA_DTYPE_FLOAT16, delta_float16_t) X(DELTA_DTYPE_BFLOAT16, delta_bfloat16_t)
+#define DELTA_CUDA_TYPES(X) \
+  DELTA_CUDA_FLOATS(X)      \
+  X(DELTA_DTYPE_INT32, int32_t) X(DELTA_DTYPE_INT64, int64_t) X(DELTA_DTYPE_UINT8, uint8_t) X(DELTA_DTYPE_BOOL, delta_bool_t)
 // X(bytes, storage type): elements that are only moved.
 typedef struct delta_bytes16 {
   alignas(16) uint64_t words[2];
@@ -46,9 +46,8 @@ static inline unsigned delta_blocks(uint64_t count, uint64_t per_block) {
   return cudaGetLastError()
 
 // for (uint64_t i = ...) over the items of a launch, one thread an item at a time.
-#define DELTA_EACH_ITEM(i, count)                                                                       \
-  for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (uint64_t)(count); \
-       i += (uint64_t)gridDim.x * blockDim.x)
+#define DELTA_EACH_ITEM(i, count) \
+  for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (uint64_t)(count); i += (uint64_t)gridDim.x * blockDim.x)
 
 // ---- Lines: the elements along one axis, shared by the threads of a team.
 //
@@ -60,8 +59,9 @@ struct delta_warp_team {
   enum { SIZE = 32, LINES = 8, SHARED = 1 };
   static __device__ int member() { return threadIdx.x % 32; }
   static __device__ int line() { return threadIdx.x / 32; }
-  template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *) {
-DELTA_UNROLL
+  template <typename Value, typename Step>
+  static __device__ Value all(Value value, Step step, Value *) {
+    DELTA_UNROLL
     for (int bits = 16; bits > 0; bits /= 2) value = step(value, __shfl_xor_sync(0xffffffffu, value, bits));
     return value;
   }
@@ -72,13 +72,14 @@ struct delta_block_team {
   enum { SIZE = 256, LINES = 1, SHARED = 8 };
   static __device__ int member() { return threadIdx.x; }
   static __device__ int line() { return 0; }
-  template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *shared) {
+  template <typename Value, typename Step>
+  static __device__ Value all(Value value, Step step, Value *shared) {
     value = delta_warp_team::all(value, step, shared);
     __syncthreads();
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
     __syncthreads();
     value = shared[0];
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int warp = 1; warp < SHARED; ++warp) value = step(value, shared[warp]);
     return value;
   }
@@ -89,19 +90,23 @@ struct delta_column_team {
   enum { SIZE = 8, LINES = 32, SHARED = 256 };
   static __device__ int member() { return threadIdx.x / 32; }
   static __device__ int line() { return threadIdx.x % 32; }
-  template <typename Value, typename Step> static __device__ Value all(Value value, Step step, Value *shared) {
+  template <typename Value, typename Step>
+  static __device__ Value all(Value value, Step step, Value *shared) {
     __syncthreads();
     shared[threadIdx.x] = value;
     __syncthreads();
     value = shared[threadIdx.x % 32];
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int part = 1; part < SIZE; ++part) value = step(value, shared[part * 32 + threadIdx.x % 32]);
     return value;
   }
 };
 
 struct delta_add {
-  template <typename Value> __device__ Value operator()(Value a, Value b) const { return a + b; }
+  template <typename Value>
+  __device__ Value operator()(Value a, Value b) const {
+    return a + b;
+  }
 };
 // NaN loses.
 struct delta_larger {
@@ -132,11 +137,14 @@ DELTA_DEVICE int64_t delta_line_start(const delta_line_set_t &lines, uint64_t li
   for (uint64_t block = (uint64_t)blockIdx.x * Team::LINES; block < (lines).count; block += (uint64_t)gridDim.x * Team::LINES)
 
 // Launches kernel<T, team>(lines, arguments...) with the team that fits the lines: LAUNCH(team) is a macro of the caller's.
-#define DELTA_CUDA_FOR_LINES(lines, LAUNCH)                           \
-  do {                                                                \
-    if ((lines).inner > 1) LAUNCH(delta_column_team);                 \
-    else if ((lines).size > 1024) LAUNCH(delta_block_team);           \
-    else LAUNCH(delta_warp_team);                                     \
+#define DELTA_CUDA_FOR_LINES(lines, LAUNCH) \
+  do {                                      \
+    if ((lines).inner > 1)                  \
+      LAUNCH(delta_column_team);            \
+    else if ((lines).size > 1024)           \
+      LAUNCH(delta_block_team);             \
+    else                                    \
+      LAUNCH(delta_warp_team);              \
   } while (0)
 
 #endif // DELTA_RUNTIME_CUDA_GRID_H_

@@ -97,8 +97,8 @@ static bool library_type_of(delta_dtype_t dtype, bool allows_tf32, library_type_
 }
 
 typedef struct matmul {
-  cublasLtMatmulDesc_t product;      // Owned, as are the next four.
-  cublasLtMatrixLayout_t b, a, y;    // as the library sees them
+  cublasLtMatmulDesc_t product;   // Owned, as are the next four.
+  cublasLtMatrixLayout_t b, a, y; // as the library sees them
   cublasLtMatmulPreference_t wishes;
   cublasLtMatmulAlgo_t algorithm;
   batches_t outer; // that are gone through here; the innermost one is the library's
@@ -199,8 +199,8 @@ delta_status_t delta_cuda_matmul_prepare(delta_kernel_t *kernel) {
   DELTA_RETURN_IF_ERROR(make_wishes(matmul, kernel->device));
   cublasLtMatmulHeuristicResult_t found = {0};
   int count = 0;
-  DELTA_RETURN_IF_ERROR(DELTA_CUBLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(
-      device->cublas, matmul->product, matmul->b, matmul->a, matmul->y, matmul->y, matmul->wishes, 1, &found, &count)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUBLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(device->cublas, matmul->product, matmul->b, matmul->a, matmul->y,
+                                                                          matmul->y, matmul->wishes, 1, &found, &count)));
   if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return delta_status_make(UNSUPPORTED, "the library has no product of this form");
   matmul->algorithm = found.algo;
   kernel->workspace_bytes = found.workspaceSize;
@@ -224,7 +224,8 @@ delta_status_t delta_cuda_matmul_run(const delta_kernel_t *kernel, const delta_k
   const matmul_t *matmul = kernel->state;
   const char *a = buffers->inputs[0], *b = buffers->inputs[1], *added = delta_kernel_input_data(kernel, buffers, 2);
   char *y = buffers->outputs[0];
-  const void *product_factor = matmul->is_wide ? (const void *)&wide_one : &one, *nothing = matmul->is_wide ? (const void *)&wide_zero : &zero;
+  const void *product_factor = matmul->is_wide ? (const void *)&wide_one : &one,
+             *nothing = matmul->is_wide ? (const void *)&wide_zero : &zero;
   const int64_t bytes = (int64_t)matmul->element_bytes;
   int64_t index[DELTA_MAX_RANK] = {0}, count = 1;
   for (int32_t d = 0; d < matmul->outer.rank; ++d) count *= matmul->outer.sizes[d];

@@ -14,7 +14,12 @@ extern "C" {
 
 enum { DELTA_CUDA_PAD_RANK = 8 };
 // The modes of PAD, in the order of delta_pad_mode_t.
-typedef enum delta_cuda_pad_mode { DELTA_CUDA_PAD_CONSTANT, DELTA_CUDA_PAD_REFLECT, DELTA_CUDA_PAD_EDGE, DELTA_CUDA_PAD_WRAP } delta_cuda_pad_mode_t;
+typedef enum delta_cuda_pad_mode {
+  DELTA_CUDA_PAD_CONSTANT,
+  DELTA_CUDA_PAD_REFLECT,
+  DELTA_CUDA_PAD_EDGE,
+  DELTA_CUDA_PAD_WRAP
+} delta_cuda_pad_mode_t;
 
 // x is what is padded, y the padded tensor (or their gradients).
 typedef struct delta_cuda_pad {

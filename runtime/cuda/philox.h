@@ -13,7 +13,7 @@ DELTA_DEVICE delta_words_t delta_draw_words(uint64_t key, uint64_t counter_low, 
   uint32_t key_0 = (uint32_t)key, key_1 = (uint32_t)(key >> 32);
   uint32_t word_0 = (uint32_t)counter_low, word_1 = (uint32_t)(counter_low >> 32);
   uint32_t word_2 = (uint32_t)counter_high, word_3 = (uint32_t)(counter_high >> 32);
-DELTA_UNROLL
+  DELTA_UNROLL
   for (int round = 0; round < 10; ++round) {
     const uint64_t product_0 = (uint64_t)0xD2511F53u * word_0, product_1 = (uint64_t)0xCD9E8D57u * word_2;
     word_0 = (uint32_t)(product_1 >> 32) ^ word_1 ^ key_0;
@@ -32,8 +32,8 @@ DELTA_DEVICE uint64_t delta_load_number(const void *data, delta_dtype_t dtype) {
 }
 
 DELTA_DEVICE uint64_t delta_stream_key(const delta_cuda_stream_t &source) {
-  const delta_words_t words = delta_draw_words(delta_load_number(source.seed, source.seed_dtype),
-                                               delta_load_number(source.draw, source.draw_dtype), source.stream);
+  const delta_words_t words =
+      delta_draw_words(delta_load_number(source.seed, source.seed_dtype), delta_load_number(source.draw, source.draw_dtype), source.stream);
   return (uint64_t)words.word[1] << 32 | words.word[0];
 }
 

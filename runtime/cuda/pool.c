@@ -59,14 +59,13 @@ static delta_cuda_pool_t pool_of(const delta_kernel_t *kernel) {
 
 delta_status_t delta_cuda_max_pool_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const delta_cuda_pool_t pool = pool_of(kernel);
-  return DELTA_CUDA_CHECK(delta_cuda_max_pool_launch(&pool, buffers->inputs[0], buffers->outputs[0],
-                                                     delta_kernel_output_data(kernel, buffers, 1), stream));
+  return DELTA_CUDA_CHECK(
+      delta_cuda_max_pool_launch(&pool, buffers->inputs[0], buffers->outputs[0], delta_kernel_output_data(kernel, buffers, 1), stream));
 }
 
 delta_status_t delta_cuda_max_pool_grad_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const delta_cuda_pool_t pool = pool_of(kernel);
-  return DELTA_CUDA_CHECK(
-      delta_cuda_max_pool_grad_launch(&pool, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
+  return DELTA_CUDA_CHECK(delta_cuda_max_pool_grad_launch(&pool, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
 }
 
 delta_status_t delta_cuda_average_pool_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {

@@ -31,7 +31,8 @@ typedef struct delta_cuda_pool {
 
 // `index` may be NULL: uint8 for WINDOW, else int64.
 cudaError_t delta_cuda_max_pool_launch(const delta_cuda_pool_t *self, const void *x, void *y, void *index, cudaStream_t stream);
-cudaError_t delta_cuda_max_pool_grad_launch(const delta_cuda_pool_t *self, const void *dy, const void *index, void *dx, cudaStream_t stream);
+cudaError_t delta_cuda_max_pool_grad_launch(const delta_cuda_pool_t *self, const void *dy, const void *index, void *dx,
+                                            cudaStream_t stream);
 cudaError_t delta_cuda_average_pool_launch(const delta_cuda_pool_t *self, const void *x, void *y, cudaStream_t stream);
 cudaError_t delta_cuda_average_pool_grad_launch(const delta_cuda_pool_t *self, const void *dy, void *dx, cudaStream_t stream);
 

@@ -9,7 +9,9 @@ const char *delta_cuda_dropout_refuse(const delta_graph_t *graph, const delta_no
   return delta_cuda_stream_refuse(graph, node, 1);
 }
 
-const char *delta_cuda_random_refuse(const delta_graph_t *graph, const delta_node_t *node) { return delta_cuda_stream_refuse(graph, node, 0); }
+const char *delta_cuda_random_refuse(const delta_graph_t *graph, const delta_node_t *node) {
+  return delta_cuda_stream_refuse(graph, node, 0);
+}
 
 delta_status_t delta_cuda_dropout_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const delta_dropout_attrs_t *attrs = kernel->node->attrs;

@@ -26,8 +26,8 @@ typedef struct delta_cuda_dropout {
   uint64_t first; // position of the first element in the stream
 } delta_cuda_dropout_t;
 // y may be x; `mask` (bytes) may be NULL.
-cudaError_t delta_cuda_dropout_launch(const delta_cuda_dropout_t *self, const delta_cuda_stream_t *source, const void *x, void *y, void *mask,
-                                      cudaStream_t stream);
+cudaError_t delta_cuda_dropout_launch(const delta_cuda_dropout_t *self, const delta_cuda_stream_t *source, const void *x, void *y,
+                                      void *mask, cudaStream_t stream);
 
 typedef struct delta_cuda_random {
   delta_dtype_t dtype;

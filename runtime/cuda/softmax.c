@@ -18,6 +18,5 @@ delta_status_t delta_cuda_softmax_run(const delta_kernel_t *kernel, const delta_
 
 delta_status_t delta_cuda_softmax_grad_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const delta_cuda_softmax_t softmax = softmax_of(kernel);
-  return DELTA_CUDA_CHECK(
-      delta_cuda_softmax_grad_launch(&softmax, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
+  return DELTA_CUDA_CHECK(delta_cuda_softmax_grad_launch(&softmax, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], stream));
 }

@@ -40,7 +40,8 @@ static options_t options_of(const delta_cuda_device_t *device, bool is_translate
   static const char *const fixed[] = {"--std=c++17", "--fmad=false", "--device-as-default-execution-space", "--disable-warnings"};
   options_t options = {0};
   for (size_t k = 0; k < sizeof fixed / sizeof *fixed; ++k) snprintf(options.texts[options.count++], OPTION_BYTES, "%s", fixed[k]);
-  if (is_translated) snprintf(options.texts[options.count++], OPTION_BYTES, "--gpu-architecture=%s", newest_architecture);
+  if (is_translated)
+    snprintf(options.texts[options.count++], OPTION_BYTES, "--gpu-architecture=%s", newest_architecture);
   else
     snprintf(options.texts[options.count++], OPTION_BYTES, "--gpu-architecture=sm_%d%d", device->capability_major,
              device->capability_minor);

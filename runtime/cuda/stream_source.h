@@ -9,7 +9,8 @@
 static inline const char *delta_cuda_stream_refuse(const delta_graph_t *graph, const delta_node_t *node, uint32_t seed_input) {
   for (uint32_t k = seed_input; k < seed_input + 2 && k < node->input_count; ++k) {
     const delta_tensor_t *number = delta_node_input(graph, node, k);
-    if (number && number->dtype != DELTA_DTYPE_INT64 && number->dtype != DELTA_DTYPE_INT32) return "seed and draw are neither int32 nor int64";
+    if (number && number->dtype != DELTA_DTYPE_INT64 && number->dtype != DELTA_DTYPE_INT32)
+      return "seed and draw are neither int32 nor int64";
   }
   return NULL;
 }

@@ -88,6 +88,8 @@ foreach(runner backend budgets models surprises)
 endforeach()
 target_sources(run_cuda_surprises PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/surprise_device.c)
 
-# What ThreadSanitizer finds in streams, graphs and kernels; skipped in builds without it.
-add_test(NAME cuda_races COMMAND run_cuda_races)
-set_tests_properties(cuda_races PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+# What ThreadSanitizer finds; skipped in builds without it.
+foreach(kind races waits)
+  add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
+  set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+endforeach()
