@@ -86,7 +86,7 @@ static void run_kernel(stage_t *stage, kernel_t *kernel, int number) {
   if (number == 0) return;
   if ((uint32_t)number > delta_emulated_site_count()) exit(2);
   const delta_emulated_site_t site = delta_emulated_site((uint32_t)number - 1);
-  delta_emulated_drop_barrier(site.file, site.line);
+  delta_emulated_drop_barrier(&site);
   CHECK(kernel(stage->x, stage->y, BLOCKS, stage->compute));
   CHECK(cudaStreamSynchronize(stage->compute));
 }

@@ -61,6 +61,12 @@ set(delta_kernel_case_sources
     ${PROJECT_SOURCE_DIR}/tests/test_cpu_kernels.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_pointwise.c
     ${PROJECT_SOURCE_DIR}/tests/test_cpu_movement.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_attention.c)
 
+# The same cases without Criterion.
+add_library(delta_plain_cases OBJECT ${delta_kernel_case_sources})
+delta_test_settings(delta_plain_cases)
+target_include_directories(delta_plain_cases BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/plain)
+target_compile_definitions(delta_plain_cases PRIVATE delta_kernel_case_run=delta_plain_case_run)
+
 # A program of tests/cuda/. Kernels that are compiled at run time find the emulation's functions in it.
 function(delta_link_emulation target)
   target_link_libraries(${target} PRIVATE delta_cuda_emulated delta_emulation_kernels)
@@ -68,6 +74,9 @@ function(delta_link_emulation target)
                                         -Wl,--export-dynamic-symbol=delta_emulated_*)
   if(target STREQUAL "test_cuda_kernels")
     target_sources(${target} PRIVATE ${delta_kernel_case_sources})
+  endif()
+  if(target STREQUAL "run_cuda_barriers")
+    target_link_libraries(${target} PRIVATE delta_plain_cases)
   endif()
 endfunction()
 
@@ -89,7 +98,7 @@ endforeach()
 target_sources(run_cuda_surprises PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/surprise_device.c)
 
 # What ThreadSanitizer finds; skipped in builds without it.
-foreach(kind races waits)
+foreach(kind barriers races waits)
   add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
   set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endforeach()

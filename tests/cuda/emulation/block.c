@@ -70,24 +70,24 @@ static uint32_t site_count;
 static int dropped_site; // from 1; 0: none
 static delta_emulated_site_t dropped;
 
-static bool is_same_site(const delta_emulated_site_t *site, const char *file, int line) {
-  return site->line == line && site->file && strcmp(site->file, file) == 0;
+static bool is_same_site(const delta_emulated_site_t *a, const delta_emulated_site_t *b) {
+  return a->file && a->line == b->line && a->number == b->number && strcmp(a->file, b->file) == 0;
 }
 
-// From 1; several statics, of templates, may be one line. 0: there are too many. Names stay as long as the program.
-static int find_site(const char *file, int line) {
+// From 1; several statics, of templates, may be one place. 0: there are too many. Names stay as long as the program.
+static int find_site(const delta_emulated_site_t *site) {
   int found = 0;
   delta_hidden_begin();
   pthread_mutex_lock(&sites_lock);
   for (uint32_t k = 0; k < site_count && !found; ++k) {
-    if (is_same_site(&sites[k], file, line)) found = (int)k + 1;
+    if (is_same_site(&sites[k], site)) found = (int)k + 1;
   }
   // The name is in a module that may be closed.
-  char *name = found || site_count == MOST_SITES ? NULL : strdup(file);
+  char *name = found || site_count == MOST_SITES ? NULL : strdup(site->file);
   if (name) {
-    sites[site_count++] = (delta_emulated_site_t){.file = name, .line = line};
+    sites[site_count++] = (delta_emulated_site_t){.file = name, .line = site->line, .number = site->number};
     found = (int)site_count;
-    if (is_same_site(&dropped, file, line)) dropped_site = found;
+    if (is_same_site(&dropped, site)) dropped_site = found;
   }
   pthread_mutex_unlock(&sites_lock);
   delta_hidden_end();
@@ -98,9 +98,9 @@ uint32_t delta_emulated_site_count(void) { return site_count; }
 
 delta_emulated_site_t delta_emulated_site(uint32_t index) { return sites[index]; }
 
-void delta_emulated_drop_barrier(const char *file, int line) {
-  dropped = (delta_emulated_site_t){.file = file, .line = line};
-  dropped_site = file ? find_site(file, line) : 0;
+void delta_emulated_drop_barrier(const delta_emulated_site_t *site) {
+  dropped = site ? *site : (delta_emulated_site_t){0};
+  dropped_site = site ? find_site(site) : 0;
 }
 
 // ---- Switching
@@ -151,9 +151,10 @@ static void pass_barrier(delta_emulated_room_t *room) {
   ++room->barriers;
 }
 
-void delta_emulated_barrier(int *site, const char *file, int line) {
+void delta_emulated_barrier(int *site, const char *file, int line, int number) {
   delta_emulated_room_t *room = own_room;
-  if (*site == 0) *site = find_site(file, line);
+  if (*site == 0) *site = find_site(&(delta_emulated_site_t){.file = file, .line = line, .number = number});
+  if (*site) ++sites[*site - 1].visits;
   if (*site == dropped_site && *site) return;
   if (room->launch->is_free) {
     report_wrong(room, "a barrier in a kernel that was launched as free of them");

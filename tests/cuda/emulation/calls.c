@@ -121,7 +121,7 @@ void delta_emulated_reset(void) {
   set_fault(&state.call_fault, NULL, 0, 0);
   set_fault(&state.run_fault, NULL, 0, 0);
   delta_emulated_drop_wait(0);
-  delta_emulated_drop_barrier(NULL, 0);
+  delta_emulated_drop_barrier(NULL);
   lock_state();
   for (delta_emulated_entry_t *entry = state.entries; entry; entry = entry->next) entry->count = 0;
   state.failed_call = NULL;

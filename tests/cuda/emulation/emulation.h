@@ -59,16 +59,17 @@ const char *delta_emulated_last_report(void); // "" when there is none
 // Device memory that is allocated.
 uint64_t delta_emulated_used_bytes(void);
 
-// ---- Barriers: the lines with __syncthreads() that kernels have come to, in that order.
+// ---- Barriers: the places with __syncthreads() that kernels have come to, in that order.
 
 typedef struct delta_emulated_site {
   const char *file;
-  int line;
+  int line, number;
+  uint64_t visits; // of threads, about
 } delta_emulated_site_t;
 uint32_t delta_emulated_site_count(void);
 delta_emulated_site_t delta_emulated_site(uint32_t index);
-// Threads run through the barriers of this line.
-void delta_emulated_drop_barrier(const char *file, int line);
+// Threads run through the barriers of this place. NULL: of none.
+void delta_emulated_drop_barrier(const delta_emulated_site_t *site);
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,8 @@ extern "C" {
 // Libraries that are compiled at run time find these in the program.
 #pragma GCC visibility push(default)
 
-// A barrier of the block. `site` is static and remembers which line of the kernels it is, so that a test can leave out one after another.
-void delta_emulated_barrier(int *site, const char *file, int line);
+// A barrier of the block. `site` is static and remembers which place in the kernels it is, so that a test can leave out one after another; `number` tells those of one line apart.
+void delta_emulated_barrier(int *site, const char *file, int line, int number);
 // The same for the lanes of `mask`.
 void delta_emulated_warp_barrier(unsigned mask);
 // The word that lane `source` of the own warp brings to this exchange of the lanes of `mask`; a lane outside brings nonsense.

@@ -71,10 +71,10 @@ static const int warpSize = 32;
 
 // ---- What threads do together
 
-#define __syncthreads()                                      \
-  do {                                                       \
-    static int delta_site;                                   \
-    delta_emulated_barrier(&delta_site, __FILE__, __LINE__); \
+#define __syncthreads()                                                   \
+  do {                                                                    \
+    static int delta_site;                                                \
+    delta_emulated_barrier(&delta_site, __FILE__, __LINE__, __COUNTER__); \
   } while (0)
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { delta_emulated_warp_barrier(mask); }
