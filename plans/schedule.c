@@ -35,6 +35,8 @@ static delta_status_t copy_content(const delta_schedule_t *schedule, delta_sched
       delta_region_copy(&copy->region, schedule->steps, schedule->step_count, sizeof *schedule->steps, (void **)&copy->steps));
   DELTA_RETURN_IF_ERROR(
       delta_region_copy(&copy->region, schedule->buffers, schedule->buffer_count, sizeof *schedule->buffers, (void **)&copy->buffers));
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&copy->region, schedule->alternatives, schedule->alternative_count,
+                                          sizeof *schedule->alternatives, (void **)&copy->alternatives));
   for (uint32_t s = 0; s < copy->step_count; ++s) DELTA_RETURN_IF_ERROR(copy_lists(&copy->steps[s], &copy->region));
   return DELTA_OK;
 }

@@ -53,6 +53,12 @@ typedef struct delta_schedule_step {
   double start_seconds, end_seconds; // as simulated
 } delta_schedule_step_t;
 
+// The other thing to do in a gap in which a tensor is copied below and back: it could be made again, which is done when copies turn out to be too slow, or fail.
+typedef struct delta_alternative {
+  uint32_t before, after; // buffers around the gap
+  double rebuild_seconds; // of everything that would run again
+} delta_alternative_t;
+
 typedef struct delta_schedule {
   delta_region_t region; // Owns the lists.
   delta_schedule_step_t *steps;
@@ -67,6 +73,8 @@ typedef struct delta_schedule {
   double recompute_seconds, stall_seconds;
   uint64_t swapped_bytes;
   uint32_t swapped_tensors, recomputed_nodes;
+  delta_alternative_t *alternatives; // in the order of the copies back; gaps that have none are left out
+  uint32_t alternative_count;
 } delta_schedule_t;
 
 // Whether a buffer, and with it all outputs of its step, takes over the bytes of all inputs in a row.

@@ -65,18 +65,30 @@ typedef struct delta_run_options {
   const atomic_bool *cancels;
   // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
   uint64_t arena_bytes;
+  delta_run_point_t from; // what has run already, by this executor or by one whose schedule began with the same steps
+  // A run pauses: before a step that computes, from this step of the schedule on, when all copies before it have ended (0: never); when `wants_pause` says so, which is
+  // asked before each step that computes (NULL: never); when a copy has been waited for so long (0: never).
+  uint32_t pause_step;
+  bool (*wants_pause)(void *self);
+  void *self; // Borrowed.
+  double late_seconds;
+  double *step_seconds; // by step of the schedule: receives what each step that computes took; NULL: not wanted
 } delta_run_options_t;
 
 typedef struct delta_run_result {
-  bool stopped;   // at `step`, by one of the checks
-  bool cancelled; // before `step`
+  bool is_paused, is_late; // for one of the options' reasons; late: for the last
+  bool has_failed_copy;    // the status is a copy's
+  bool was_changed;        // the steps were not all the plan's
+  delta_run_point_t point; // how far a run came that paused, or whose copy failed
+  bool stopped;            // at `step`, by one of the checks
+  bool cancelled;          // before `step`
   uint32_t step;
   const char *node_name;                      // of that step
   uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
   bool ran_all;                               // it was looked at after the last step
   uint32_t updates_done;                      // states already changed when it stopped, counters aside
   bool failed_below;                          // a copy to the tier below failed, and the run with it
-  uint32_t kept_tensors;                      // that could not be copied below
+  uint32_t kept_tensors;                      // that could not be copied below and are kept
   delta_status_t why_kept;                    // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute
 } delta_run_result_t;
@@ -88,5 +100,13 @@ bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta
 
 DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options,
                                                  delta_run_result_t *out_result);
+
+// ---- Of a run that paused, or whose copy failed: what whoever goes on with another schedule has to know.
+
+// By step of the schedule: whether it has ended; whether it is a copy that failed.
+void delta_executor_list_ended(const delta_executor_t *executor, const delta_run_point_t *point, bool *has_run, bool *has_failed);
+const delta_keeper_t *delta_executor_keeper(const delta_executor_t *executor);
+// Takes over what another keeps: `steps` says for each step of its schedule which of this one's it is, or DELTA_PROBLEM_NONE.
+void delta_executor_adopt_kept(delta_executor_t *executor, const delta_keeper_t *from, const uint32_t *steps);
 
 #endif // DELTA_RUNTIME_EXECUTOR_H_

@@ -4,15 +4,29 @@
 #ifndef DELTA_RUNTIME_SESSION_PARTS_H_
 #define DELTA_RUNTIME_SESSION_PARTS_H_
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <delta/session.h>
 
 #include "plans/plan.h"
 #include "plans/view.h"
 #include "runtime/events.h"
 #include "runtime/executor.h"
+#include "runtime/pressure.h"
 #include "runtime/program.h"
 #include "runtime/replan.h"
 #include "runtime/tally.h"
+
+// A schedule that a program follows in place of its plan's (session_reflex.c).
+typedef struct delta_amended {
+  delta_schedule_t *schedule; // Owned; NULL: the plan's is followed
+  delta_executor_t *executor; // Owned.
+  // What it was made for:
+  const delta_schedule_t *of;
+  uint64_t capacity_bytes;
+  double offload_speed, prefetch_speed;
+} delta_amended_t;
 
 // A program ready to run.
 typedef struct delta_live_program {
@@ -23,6 +37,9 @@ typedef struct delta_live_program {
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
+  delta_executor_t *ran;      // Borrowed: that of the last run, where its outputs stand; NULL: none
+  delta_amended_t amended;    // followed by the last run from amid a step on
+  delta_amended_t bridge;     // followed from the first step on, until there is a new plan
   delta_tally_t *tally;       // Borrowed from the session; NULL: not wanted
   delta_step_times_t *times;  // Owned; by schedule step, of the last run, on the clock; NULL: not wanted
   uint64_t last_use;          // by the session's count of uses
@@ -43,6 +60,27 @@ typedef struct delta_watch {
   bool wants_plan;                          // with these
 } delta_watch_t;
 
+// What decides within steps.
+typedef struct delta_reflex {
+  bool is_off;                      // nothing is decided within a step (tests, benchmarks)
+  pthread_mutex_t mutex;            // of what may be asked for while a program runs
+  bool is_running;                  // a program; under the mutex
+  uint64_t user_bytes, limit_bytes; // what the user asked for, what the system gives; under the mutex
+  uint64_t asked_bytes;             // of the two the smaller, while a program runs; under the mutex
+  atomic_bool has_ask;
+  double offload_speed, prefetch_speed; // of copies that were late; 0: none were since there is this plan
+} delta_reflex_t;
+
+// What operators of the first program take (session_pace.c).
+typedef struct delta_pace {
+  uint32_t runs, window_runs;       // all; those of the window at hand
+  const delta_schedule_t *schedule; // that the lists are for
+  double *step_seconds;             // Owned; by schedule step: of the run at hand
+  double *least_seconds;            // Owned; by problem step: the least of the window
+  double *corrected_seconds;        // Owned; by problem step: to plan with from now on; NULL: the problem's
+  bool is_told;                     // that operators are slow, and that no plan can help
+} delta_pace_t;
+
 struct delta_session {
   delta_allocator_t allocator;
   delta_session_options_t options;
@@ -57,7 +95,10 @@ struct delta_session {
   void *host_buffer;          // Owned; see session_host.c
   size_t host_buffer_bytes;
   size_t state_bytes;
-  uint64_t committed_bytes;
+  uint64_t reserve_bytes;                         // of the arena's address range
+  uint64_t committed_bytes, peak_committed_bytes; // now; the most in the run at hand
+  delta_reflex_t reflex;
+  delta_pressure_t pressure;
   uint64_t budget_bytes;
   uint64_t wanted_budget_bytes; // what was asked for since the last step; budget_bytes: nothing
   delta_replan_t *replan;       // Owned; a plan that is being made
@@ -69,8 +110,9 @@ struct delta_session {
   bool avoids_tier;               // which does not take copies any more: plans are made without it
   uint64_t refused_retreat_bytes; // the budget that no plan without the tier fits; 0: none was tried
   atomic_bool cancels;            // asked for, perhaps by another thread, and not followed yet
-  uint64_t use_count;             // of programs
-  delta_events_t events;          // the first reported_events have been reported
+  delta_pace_t pace;
+  uint64_t use_count;    // of programs
+  delta_events_t events; // the first reported_events have been reported
   size_t reported_events;
   DELTA_ARRAY(delta_property_t) properties;
   delta_live_program_t *evaluated; // the program whose outputs can be read; NULL for none
@@ -96,7 +138,22 @@ DELTA_MUST_USE delta_status_t delta_session_create_executor(delta_session_t *ses
                                                             delta_executor_t **out_executor);
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program); // NULL is fine.
 
-// session_budget.c: plans the programs for the session's budget before they have executors or the states values;
+// session_reflex.c: runs a program, and changes what has not run of it where the plan does not hold.
+DELTA_MUST_USE delta_status_t delta_session_execute(delta_session_t *session, delta_live_program_t *program,
+                                                    const delta_run_options_t *options, delta_run_result_t *out_result);
+// Whether the budget leaves room for the program's planned schedule: an arena that had to shrink within a step may be too small for it until there is a new plan.
+bool delta_session_may_run_planned(const delta_session_t *session, const delta_live_program_t *program);
+// Drops all changed schedules of a program; before its executor goes, whose kernels they borrow.
+void delta_session_drop_changes(delta_live_program_t *program);
+
+// session_budget.c: takes the budget that was asked for while a program runs. False: none was.
+bool delta_session_take_ask(delta_session_t *session);
+// Asks for another budget on behalf of the system, as delta_session_set_budget on behalf of the user. The smaller of the two counts.
+void delta_session_limit_budget(delta_session_t *session, uint64_t limit_bytes);
+// Nothing may be asked for directly from here on, and may again.
+void delta_session_begin_run(delta_session_t *session);
+void delta_session_end_run(delta_session_t *session);
+// plans the programs for the session's budget before they have executors or the states values;
 DELTA_MUST_USE delta_status_t delta_session_plan_again(delta_session_t *session);
 // follows what was asked for between two steps. An error leaves the session without states: it cannot go on.
 DELTA_MUST_USE delta_status_t delta_session_adapt(delta_session_t *session);
@@ -110,10 +167,23 @@ DELTA_MUST_USE delta_status_t delta_session_retreat(delta_session_t *session, co
 // A run came to its end though copies failed.
 DELTA_MUST_USE delta_status_t delta_session_consider_retreat(delta_session_t *session, const delta_run_result_t *result);
 
+// session_pressure.c: looks at what the system can give, every now and then. True: a budget has been asked for, by whomever, and is to be taken.
+bool delta_session_look_around(delta_session_t *session);
+
 // session_watch.c: looks at what a run took, and asks for a plan where copies are not what was planned with;
 void delta_session_watch(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result);
 // begins a window anew.
 void delta_session_restart_watch(delta_session_t *session);
+
+// session_pace.c: makes the room that the first program's times take, so that its runs allocate nothing;
+DELTA_MUST_USE delta_status_t delta_session_prepare_pace(delta_session_t *session);
+// where the times of steps are to be put in the next run; NULL: it is not looked at;
+double *delta_session_begin_pace(delta_session_t *session, const delta_live_program_t *program);
+// looks at what the operators took, and asks for a plan where that is not what was planned with.
+void delta_session_end_pace(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result);
+void delta_session_free_pace(delta_session_t *session);
+// Whether a plan that knew better could be faster: one that keeps everything cannot.
+bool delta_plan_releases_anything(const delta_plan_t *plan);
 
 // session_moves.c: states on their way from one plan's places to another's.
 typedef struct delta_state_move {

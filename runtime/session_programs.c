@@ -10,6 +10,7 @@ static const double DEFAULT_PATIENCE_SECONDS = 60;
 
 void delta_session_free_program(delta_session_t *session, delta_live_program_t *program) {
   if (!program) return;
+  delta_session_drop_changes(program);
   delta_executor_destroy(program->executor);
   delta_schedule_free(program->own_schedule);
   delta_release(session->allocator, program->dims);
@@ -85,7 +86,9 @@ static delta_status_t commit_for(delta_session_t *session, const delta_schedule_
 // A step has its own place among the times: steps of several lanes may end at once.
 static void on_step(void *self, const delta_step_event_t *event) {
   const delta_live_program_t *program = self;
-  if (program->times)
+  // A changed schedule has other steps.
+  const bool is_planned = event->schedule_step == &program->schedule->steps[event->step];
+  if (program->times && is_planned)
     program->times[event->step] = (delta_step_times_t){.start_seconds = event->start_seconds, .end_seconds = event->end_seconds};
   if (program->tally) delta_tally_add(program->tally, program->parts.graph, program->parts.selection, event);
 }

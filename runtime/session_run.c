@@ -13,7 +13,7 @@ static delta_status_t read_scalar(delta_session_t *session, const delta_live_pro
   uint32_t index = delta_session_find_output(program->parts.graph, name);
   if (index == DELTA_INDEX_NONE) return DELTA_OK;
   const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->outputs.items[index].tensor);
-  return delta_session_load_double(session, delta_executor_output(program->executor, index), tensor->dtype, out_value);
+  return delta_session_load_double(session, delta_executor_output(program->ran, index), tensor->dtype, out_value);
 }
 
 // What the program itself reports.
@@ -41,7 +41,7 @@ static delta_status_t fill_report(delta_session_t *session, const delta_live_pro
       .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
       .prefetch_seconds = result->lanes[DELTA_LANE_PREFETCH].busy_seconds,
       .prefetch_stall_seconds = result->lanes[DELTA_LANE_PREFETCH].wait_seconds,
-      .arena_peak_bytes = session->committed_bytes,
+      .arena_peak_bytes = session->peak_committed_bytes,
       .host_bytes = session->tier ? delta_tier_size_bytes(session->tier) : 0,
       .events = session->events.pointers,
       .event_count = session->events.count,
@@ -142,10 +142,11 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
   DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && (!is_update || stopped->ran_all), &what, &source));
   if (source) return not_finite(program, what, source, stopped);
   if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
+  if (!delta_session_may_run_planned(session, program)) return not_finite(program, "the result of node", stopped->node_name, stopped);
   delta_run_result_t found = {0};
   delta_run_options_t checked = watch_outputs(program);
   checked.check_values = true;
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &checked, &found));
+  DELTA_RETURN_IF_ERROR(delta_session_execute(session, program, &checked, &found));
   return not_finite(program, "the result of node", found.stopped ? found.node_name : stopped->node_name, stopped);
 }
 
@@ -191,9 +192,44 @@ static delta_status_t feed_and_run(delta_session_t *session, delta_program_kind_
   if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, *out_program, batch, learning_rate));
   delta_run_options_t run = watch_outputs(*out_program);
-  run.arena_bytes = session->committed_bytes - session->state_bytes;
   run.cancels = &session->cancels;
-  return delta_executor_run((*out_program)->executor, &run, result);
+  run.step_seconds = delta_session_begin_pace(session, *out_program);
+  return delta_session_execute(session, *out_program, &run, result);
+}
+
+static delta_status_t run_program(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
+                                  delta_run_report_t *out_report) {
+  delta_live_program_t *program = NULL;
+  delta_run_result_t result = {0};
+  delta_events_drop(&session->events, session->reported_events);
+  session->reported_events = 0;
+  delta_session_look_around(session);
+  delta_session_take_ask(session);
+  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
+  session->peak_committed_bytes = session->committed_bytes;
+  const double start_seconds = delta_clock_seconds();
+  delta_counters_t counters;
+  DELTA_RETURN_IF_ERROR(delta_session_get_counters(session, &counters));
+  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  if (status && result.failed_below) {
+    status = delta_status_join(status, delta_session_set_counters(session, counters));
+    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
+    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  }
+  if (status) return status;
+  if (result.cancelled) {
+    DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
+    return end_cancelled(session);
+  }
+  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
+  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
+  delta_session_watch(session, program, &result);
+  delta_session_end_pace(session, program, &result);
+  if (out_report) DELTA_RETURN_IF_ERROR(fill_report(session, program, &result, start_seconds, out_report));
+  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
+  if (out_report) out_report->event_count = session->events.count;
+  session->reported_events = session->events.count;
+  return DELTA_OK;
 }
 
 static delta_status_t check_arguments(delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
@@ -217,33 +253,9 @@ delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t w
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
   DELTA_RETURN_IF_ERROR(check_arguments(which, batch, learning_rate, out_report));
-  const delta_program_kind_t kind = program_kinds[which];
   if (atomic_load(&session->cancels)) return end_cancelled(session);
-  delta_live_program_t *program = NULL;
-  delta_run_result_t result = {0};
-  delta_events_drop(&session->events, session->reported_events);
-  session->reported_events = 0;
-  DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
-  const double start_seconds = delta_clock_seconds();
-  delta_counters_t counters;
-  DELTA_RETURN_IF_ERROR(delta_session_get_counters(session, &counters));
-  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
-  if (status && result.failed_below) {
-    status = delta_status_join(status, delta_session_set_counters(session, counters));
-    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
-    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
-  }
-  if (status) return status;
-  if (result.cancelled) {
-    DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
-    return end_cancelled(session);
-  }
-  if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
-  if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
-  delta_session_watch(session, program, &result);
-  if (out_report) DELTA_RETURN_IF_ERROR(fill_report(session, program, &result, start_seconds, out_report));
-  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
-  if (out_report) out_report->event_count = session->events.count;
-  session->reported_events = session->events.count;
-  return DELTA_OK;
+  delta_session_begin_run(session);
+  delta_status_t status = run_program(session, program_kinds[which], batch, learning_rate, out_report);
+  delta_session_end_run(session);
+  return status;
 }

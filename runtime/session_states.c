@@ -185,7 +185,7 @@ delta_status_t delta_session_read_output(delta_session_t *session, const char *n
   if (!buffer) return DELTA_OK;
   if (capacity_bytes < *out_size_bytes)
     return delta_status_make(INVALID_ARGUMENT, "output '%s' has %zu bytes, the buffer %zu", name, *out_size_bytes, capacity_bytes);
-  return session->device->driver->read(session->device, buffer, delta_executor_output(program->executor, index), *out_size_bytes);
+  return session->device->driver->read(session->device, buffer, delta_executor_output(program->ran, index), *out_size_bytes);
 }
 
 static delta_status_t get_counter(delta_session_t *session, const char *name, int64_t *out_value) {

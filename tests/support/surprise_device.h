@@ -7,14 +7,19 @@
 
 // Copies are counted from the opening of the device, writes and reads each from 0. UINT32_MAX: never.
 typedef struct delta_test_surprises {
-  uint64_t seed;               // of the delays that are drawn
-  double copy_delay_seconds;   // each copy is late by a random part of this
-  double kernel_delay_seconds; // each operator, likewise
-  uint32_t write_that_fails;   // with IO
-  uint32_t writes_that_fail;   // how many in a row
+  uint64_t seed;                // of the delays that are drawn
+  double copy_delay_seconds;    // each copy is late by a random part of this
+  double kernel_delay_seconds;  // each operator, likewise
+  double copy_bytes_per_second; // no copy is faster; 0: as fast as they are
+  double kernel_slowness;       // operators take so many times as long; 0: as long as they take
+  // Called before each operator, counted from the opening of the device: what happens amid a step. NULL: nothing does.
+  void (*on_launch)(void *self, uint32_t launch);
+  void *self;                // Borrowed.
+  uint32_t write_that_fails; // with IO
+  uint32_t writes_that_fail; // how many in a row
   uint32_t read_that_fails;
-  uint32_t write_that_hangs; // until delta_test_surprises_release
-  uint32_t writes, reads;    // counted
+  uint32_t write_that_hangs;        // until delta_test_surprises_release
+  uint32_t writes, reads, launches; // counted
 } delta_test_surprises_t;
 
 #define DELTA_TEST_NO_SURPRISE \
