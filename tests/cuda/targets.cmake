@@ -103,3 +103,16 @@ foreach(kind barriers races waits)
   add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
   set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endforeach()
+
+# Modules as users find them: one that opens, one that is not there, and a library that is none.
+set(delta_module_environment GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2000000 XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache)
+foreach(case "opens|$<TARGET_FILE:delta_cuda_emulated_module>|cuda:0 .*copies below" "missing|/nowhere.so|cuda +none: .*not loaded: /nowhere.so"
+             "other|libz.so.1|module is of version unknown")
+  string(REPLACE "|" ";" case "${case}")
+  list(GET case 0 name)
+  list(GET case 1 file)
+  list(GET case 2 words)
+  add_test(NAME cuda_module_${name} COMMAND deltaplan --devices)
+  set_tests_properties(cuda_module_${name} PROPERTIES ENVIRONMENT "DELTA_CUDA_MODULE=${file};${delta_module_environment}"
+                                                      PASS_REGULAR_EXPRESSION "${words}")
+endforeach()
