@@ -51,7 +51,7 @@ enum { MOST_OPERANDS = 64, PLACE_BYTES = 256 };
 typedef struct placed {
   const void *inputs[MOST_OPERANDS];
   void *outputs[MOST_OPERANDS];
-  void *workspace; // Owned by the host's allocator where the device has no arena.
+  void *workspace;      // Owned by the host's allocator where the device has no arena.
   delta_arena_t *arena; // Owned; NULL: the host's memory is the device's
 } placed_t;
 
@@ -104,8 +104,7 @@ static delta_status_t fetch(delta_device_t *device, const delta_reference_args_t
   const delta_node_t *node = args->node;
   for (uint32_t k = 0; k < node->output_count && placed->arena; ++k) {
     if (!args->outputs[k]) continue;
-    DELTA_RETURN_IF_ERROR(
-        device->driver->read(device, args->outputs[k], placed->outputs[k], operand_bytes(args->graph, node->outputs[k])));
+    DELTA_RETURN_IF_ERROR(device->driver->read(device, args->outputs[k], placed->outputs[k], operand_bytes(args->graph, node->outputs[k])));
   }
   return DELTA_OK;
 }
