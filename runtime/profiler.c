@@ -281,14 +281,25 @@ static uint32_t launches_of(double seconds) {
   return seconds * MOST_LAUNCHES < sample_seconds ? MOST_LAUNCHES : seconds < sample_seconds ? (uint32_t)(sample_seconds / seconds) : 1;
 }
 
+// A first launch that brings code to the device says nothing of the kernel.
+static delta_status_t load(profiling_t *profiling, profiled_node_t *item) {
+  double seconds;
+  DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+  item->spent_seconds = 0;
+  return DELTA_OK;
+}
+
 // The first run warms up; where that took long it counts.
 static delta_status_t warm_up(profiling_t *profiling) {
+  const bool has_queues = profiling->device->has_queues;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
+    const bool has_time = spent_seconds(profiling) < limit_seconds(profiling);
     double seconds = 0;
-    if (spent_seconds(profiling) < limit_seconds(profiling)) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    if (has_time && has_queues) DELTA_RETURN_IF_ERROR(load(profiling, item));
+    if (has_time) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
     if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
-    if (profiling->device->has_queues) item->launches = launches_of(seconds);
+    if (has_queues) item->launches = launches_of(seconds);
     report(profiling);
   }
   return DELTA_OK;

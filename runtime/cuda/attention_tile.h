@@ -73,7 +73,7 @@ static __device__ void multiply_rows(const attention_rows<T> &a, const attention
       shared->right[row][d] = is_inside && row < b.left ? delta_read<work>(b.data[row * b.step + first + d]) : (work)0;
     }
     __syncthreads();
-    DELTA_UNROLL
+    DELTA_UNROLL_4
     for (int d = 0; d < sizes::DEPTH; ++d) {
       work x[sizes::MICRO], y[sizes::MICRO];
       for (int r = 0; r < sizes::MICRO; ++r) x[r] = shared->left[tile_row() * sizes::MICRO + r][d];
@@ -107,7 +107,7 @@ static __device__ void multiply_tile(bool turned, const attention_rows<T> &b, in
       shared->rows[row][column] = is_inside ? delta_read<work>(b.data[(first + row) * b.step + first_column + column]) : (work)0;
     }
     __syncthreads();
-    DELTA_UNROLL
+    DELTA_UNROLL_4
     for (int k = 0; k < sizes::DEPTH; ++k) {
       work x[sizes::MICRO], y[sizes::MICRO];
       for (int r = 0; r < sizes::MICRO; ++r) {
