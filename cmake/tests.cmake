@@ -35,6 +35,9 @@ foreach(source ${delta_test_sources} ${delta_runner_sources})
   endif()
 endforeach()
 
+# Pages name functions, files and examples that there are.
+add_test(NAME docs COMMAND ${CMAKE_COMMAND} -E env CC=${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/scripts/check-docs)
+
 # Memory and disk that do not behave as planned.
 set(delta_surprise_models mlp,cnn,dropout_mlp,resnet_basic,bert,autoencoder)
 set(delta_surprise_command run_surprises --models ${delta_surprise_models})

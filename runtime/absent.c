@@ -6,6 +6,7 @@
 
 #include <delta/version.h>
 
+#include "onnx/graph/units.h"
 #include "runtime/profile.h"
 
 const char delta_absent_kernel[] = "estimated";
@@ -43,6 +44,7 @@ static delta_status_t absent_kernel_query(delta_device_t *device, const delta_gr
   *out_offer = (delta_kernel_offer_t){.name = delta_absent_kernel};
   for (uint32_t k = 0; entry && k < rank; ++k) entry = delta_profile_next(device->profile, entry);
   if (entry) *out_offer = (delta_kernel_offer_t){.name = entry->kernel, .workspace_bytes = entry->workspace_bytes};
+  out_offer->works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node));
   if (rank > 0) *out_exists = entry != NULL;
   return DELTA_OK;
 }

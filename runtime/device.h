@@ -23,11 +23,12 @@ typedef struct delta_arena delta_arena_t;
 typedef struct delta_kernel_offer {
   const char *name;
   size_t workspace_bytes;
+  bool works_in_row;   // DELTA_STEP_IN_ROW: where the first output has the first input's address, all lie one behind another
   const char *refusal; // NULL: it can run the node; else why not
   bool is_last_resort; // neither measured nor compared: only where no other can run the node
 } delta_kernel_offer_t;
 
-// Addresses of one launch: one per node input and output, NULL where left out.
+// Addresses of one launch: one per node input and output, NULL where left out. Of a virtual input (onnx/graph/virtual.h): where the addresses of its parts are.
 typedef struct delta_kernel_buffers {
   const void *const *inputs;
   void *const *outputs;
@@ -57,6 +58,7 @@ typedef struct delta_device_driver {
   delta_status_t (*arena_commit)(delta_arena_t *arena, size_t committed_bytes); // grows or shrinks to this; shrinking gives pages back
   void (*arena_destroy)(delta_arena_t *arena);
   void *(*arena_address)(delta_arena_t *arena, size_t offset_bytes);
+  size_t (*arena_committed)(const delta_arena_t *arena); // bytes that are committed now; NULL: the driver does not know
   delta_status_t (*tier_create)(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                 delta_tier_t **out_tier); // empty; the device outlives it
 
@@ -84,9 +86,10 @@ struct delta_device {
   delta_allocator_t allocator;
   delta_log_sink_t log;
   int32_t threads;
-  bool host_addressable;                         // device memory can be read and written by the host directly
-  size_t granule_bytes;                          // of committed memory
-  size_t alignment_bytes;                        // of buffers
+  bool host_addressable;  // device memory can be read and written by the host directly
+  bool reads_virtual;     // its kernels refuse virtual inputs where they cannot read them; else none may be given any
+  size_t granule_bytes;   // of committed memory
+  size_t alignment_bytes; // of buffers
   char instruction_set[DELTA_DEVICE_TEXT_BYTES]; // what the numerics depend on
   char libraries[DELTA_DEVICE_TEXT_BYTES];
   delta_roofline_t roofline;                                  // rough, until nodes are measured

@@ -3,6 +3,8 @@
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
 
+#include <stdatomic.h>
+
 #include "plans/plan.h"
 #include "runtime/device.h"
 #include "runtime/lanes.h"
@@ -33,6 +35,7 @@ typedef struct delta_executor_options {
   delta_lanes_t *lanes;          // where copies run; NULL: on the calling thread, between the steps that compute
   double patience_seconds;       // of lanes
   delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
+  bool audits;                   // an auditor looks at every step (runtime/auditor.h)
   bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
@@ -54,16 +57,20 @@ typedef struct delta_run_options {
   uint32_t finite_outputs[2];
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
+  // Stops before the next step once this is true, unless a state has been changed: a run changes all states or none. NULL: never.
+  const atomic_bool *cancels;
   // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
   uint64_t arena_bytes;
 } delta_run_options_t;
 
 typedef struct delta_run_result {
-  bool stopped; // at `step`, by one of the checks
+  bool stopped;   // at `step`, by one of the checks
+  bool cancelled; // before `step`
   uint32_t step;
   const char *node_name;                      // of that step
   uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
   uint32_t updates_done;                      // states already changed when it stopped, counters aside
+  bool failed_below;                          // a copy to the tier below failed, and the run with it
   uint32_t kept_tensors;                      // that could not be copied below
   delta_status_t why_kept;                    // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute

@@ -2,6 +2,7 @@
 #ifndef DELTA_RUNTIME_EXECUTOR_PARTS_H_
 #define DELTA_RUNTIME_EXECUTOR_PARTS_H_
 
+#include "runtime/auditor.h"
 #include "runtime/executor.h"
 
 // One schedule step, ready to launch.
@@ -30,6 +31,8 @@ struct delta_executor {
   void **outputs;                 // per graph output
   delta_lane_work_t work;         // the copies, by lane
   delta_keeper_t keeper;          // where the host can address the arena
+  delta_auditor_t *auditor;       // Owned; NULL: none
+  pthread_mutex_t keeper_mutex;   // only with an auditor
   bool overlaps;                  // copies run on lanes of their own
   size_t *state_offsets;          // per problem tensor that is a state or becomes one
   delta_void_ranges_t born, dead; // by step: what it writes first, what it reads last; only when poisoning

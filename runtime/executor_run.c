@@ -99,7 +99,9 @@ static void report_step(const delta_executor_t *executor, uint32_t index, double
 static delta_status_t run_step(delta_executor_t *executor, uint32_t index, delta_run_result_t *result) {
   const bool is_reported = executor->options.on_step != NULL;
   const double start_seconds = is_reported ? delta_clock_seconds() : 0;
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_enter(executor->auditor, index));
   DELTA_RETURN_IF_ERROR(executor->steps[index].copy ? copy_in_line(executor, index, result) : launch_kernel(executor, index));
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_leave(executor->auditor, index));
   if (is_reported) report_step(executor, index, start_seconds, delta_clock_seconds());
   return DELTA_OK;
 }
@@ -123,6 +125,11 @@ static delta_status_t run_steps(delta_executor_t *executor, const delta_run_opti
     const delta_prepared_step_t *prepared = &executor->steps[i];
     if (prepared->copy && executor->overlaps) continue;
     *out_limit = i;
+    if (options->cancels && result->updates_done == 0 && atomic_load_explicit(options->cancels, memory_order_relaxed)) {
+      result->cancelled = true;
+      result->step = i;
+      return DELTA_OK;
+    }
     DELTA_RETURN_IF_ERROR(wait_on_device(executor, i));
     if (executor->overlaps && !delta_lanes_wait(o->lanes, i)) return DELTA_OK;
     poison(&executor->born, i, &born_cursor);
@@ -152,12 +159,28 @@ static void report_copies(const delta_executor_t *executor) {
   }
 }
 
+static void forget_failures(delta_executor_t *executor) {
+  delta_lane_copies_t *copies = &executor->work.copies[DELTA_LANE_OFFLOAD];
+  for (uint32_t i = 0; i < copies->count; ++i) copies->items[i].has_failed = false;
+}
+
+// Whether a copy to the tier below has failed for good.
+static bool has_failed_below(const delta_executor_t *executor) {
+  const delta_lane_copies_t *copies = &executor->work.copies[DELTA_LANE_OFFLOAD];
+  for (uint32_t i = 0; i < copies->count; ++i) {
+    if (copies->items[i].has_failed) return true;
+  }
+  return false;
+}
+
 delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *out_result) {
   const delta_executor_options_t *o = &executor->options;
   *out_result = (delta_run_result_t){0};
   uint32_t limit = 0;
   const double start_seconds = delta_clock_seconds();
   delta_keeper_reset(&executor->keeper, options->arena_bytes);
+  forget_failures(executor);
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_begin(executor->auditor, options->arena_bytes));
   if (executor->overlaps) DELTA_RETURN_IF_ERROR(delta_lanes_begin(o->lanes, &executor->work));
   delta_status_t status = run_steps(executor, options, out_result, &limit);
   if (executor->overlaps) {
@@ -167,6 +190,8 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
     delta_lane_times_t *compute = &out_result->lanes[DELTA_LANE_COMPUTE];
     compute->busy_seconds = delta_clock_seconds() - start_seconds - compute->wait_seconds;
   }
+  if (!status && executor->auditor && !out_result->stopped && !out_result->cancelled) status = delta_auditor_end(executor->auditor);
+  out_result->failed_below = status && has_failed_below(executor);
   out_result->kept_tensors = atomic_load(&executor->keeper.count);
   out_result->why_kept = executor->keeper.cause;
   return status;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/select.h"
 
 // Five turns at most; once the patience is used up everything has had enough after one. The first run counts where it took so long that what it warms
@@ -37,7 +38,7 @@ typedef struct profiling {
   delta_device_t *device;
   DELTA_ARRAY(profiled_node_t) nodes; // Owned.
   delta_arena_t *inputs, *outputs;    // Owned. Inputs stay zero.
-  const void **input_addresses;       // Owned; room for the longest list
+  const void **input_addresses;       // Owned; room for the longest list, and behind it the lists of parts
   void **output_addresses;            // Owned.
   uint32_t done, total;
   double start_seconds;
@@ -92,7 +93,7 @@ static delta_status_t collect(profiling_t *profiling, const delta_graph_t *graph
   delta_profiler_t *profiler = profiling->profiler;
   for (uint32_t i = 0; i < graph->nodes.count; ++i) {
     profiled_node_t item = {.graph = graph, .node = &graph->nodes.items[i]};
-    if (delta_core_op_info(item.node->op)->flags & DELTA_CORE_FLAG_VIEW) continue;
+    if ((delta_core_op_info(item.node->op)->flags & DELTA_CORE_FLAG_VIEW) || item.node->is_virtual) continue;
     delta_profile_key(graph, item.node, item.key);
     if (delta_profile_first(profiler->profile, item.key) || delta_map_find(seen, item.key) != DELTA_MAP_NONE) continue;
     DELTA_RETURN_IF_ERROR(delta_map_set(seen, item.key, i));
@@ -127,12 +128,28 @@ static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *c
   return status;
 }
 
+static size_t tensor_bytes(const profiling_t *profiling, const delta_graph_t *graph, delta_tensor_id_t id) {
+  return delta_tensor_is_none(id) ? 0 : aligned(profiling, delta_tensor_bytes(delta_graph_tensor(graph, id)));
+}
+
+// Of a virtual tensor those of its parts.
 static size_t list_bytes(const profiling_t *profiling, const delta_graph_t *graph, const delta_tensor_id_t *ids, uint32_t count) {
   size_t bytes = 0;
   for (uint32_t k = 0; k < count; ++k) {
-    if (!delta_tensor_is_none(ids[k])) bytes += aligned(profiling, delta_tensor_bytes(delta_graph_tensor(graph, ids[k])));
+    const delta_node_t *parts = delta_virtual_node(graph, ids[k]);
+    for (uint32_t p = 0; parts && p < parts->input_count; ++p) bytes += tensor_bytes(profiling, graph, parts->inputs[p]);
+    if (!parts) bytes += tensor_bytes(profiling, graph, ids[k]);
   }
   return bytes;
+}
+
+static uint32_t count_parts(const delta_graph_t *graph, const delta_node_t *node) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    const delta_node_t *parts = delta_virtual_node(graph, node->inputs[k]);
+    count += parts ? parts->input_count : 0;
+  }
+  return count;
 }
 
 static delta_status_t make_arena(const profiling_t *profiling, size_t size_bytes, delta_arena_t **out_arena) {
@@ -174,7 +191,8 @@ static delta_status_t make_room(profiling_t *profiling) {
         list_bytes(profiling, item->graph, item->node->outputs, item->node->output_count) + aligned(profiling, item->workspace_bytes);
     if (inputs > input_bytes) input_bytes = inputs;
     if (outputs > output_bytes) output_bytes = outputs;
-    if (item->node->input_count > input_count) input_count = item->node->input_count;
+    const uint32_t addresses = item->node->input_count + count_parts(item->graph, item->node);
+    if (addresses > input_count) input_count = addresses;
     if (item->node->output_count > output_count) output_count = item->node->output_count;
   }
   DELTA_RETURN_IF_ERROR(check_room(profiling, input_bytes > output_bytes ? input_bytes : output_bytes));
@@ -184,17 +202,28 @@ static delta_status_t make_room(profiling_t *profiling) {
   return make_arena(profiling, output_bytes, &profiling->outputs);
 }
 
+static void list_inputs(profiling_t *profiling, const profiled_node_t *item) {
+  const delta_device_driver_t *driver = profiling->device->driver;
+  const void **addresses = profiling->input_addresses, **next = addresses + item->node->input_count;
+  size_t offset = 0;
+  for (uint32_t k = 0; k < item->node->input_count; ++k) {
+    const delta_tensor_id_t id = item->node->inputs[k];
+    const delta_node_t *parts = delta_virtual_node(item->graph, id);
+    addresses[k] = parts ? next : delta_tensor_is_none(id) ? NULL : driver->arena_address(profiling->inputs, offset);
+    for (uint32_t p = 0; parts && p < parts->input_count; ++p) {
+      *next++ = driver->arena_address(profiling->inputs, offset);
+      offset += tensor_bytes(profiling, item->graph, parts->inputs[p]);
+    }
+    if (!parts) offset += tensor_bytes(profiling, item->graph, id);
+  }
+}
+
 // Runs a node once.
 static delta_status_t run_once(profiling_t *profiling, profiled_node_t *item, double *out_seconds) {
   const delta_device_driver_t *driver = profiling->device->driver;
   const delta_node_t *node = item->node;
+  list_inputs(profiling, item);
   size_t offset = 0;
-  for (uint32_t k = 0; k < node->input_count; ++k) {
-    const bool is_none = delta_tensor_is_none(node->inputs[k]);
-    profiling->input_addresses[k] = is_none ? NULL : driver->arena_address(profiling->inputs, offset);
-    offset += list_bytes(profiling, item->graph, &node->inputs[k], 1);
-  }
-  offset = 0;
   for (uint32_t k = 0; k < node->output_count; ++k) {
     const bool is_none = delta_tensor_is_none(node->outputs[k]);
     profiling->output_addresses[k] = is_none ? NULL : driver->arena_address(profiling->outputs, offset);

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static bool is_view(const delta_node_t *node) { return delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW; }
+// Whether a node has nothing to run.
+static bool is_idle(const delta_node_t *node) { return (delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW) || node->is_virtual; }
 
 size_t delta_most_workspace_bytes(const delta_graph_t *graph, const delta_node_t *node) {
   enum { MOST_TIMES = 5, ALWAYS_BYTES = 1 << 20 };
@@ -29,7 +30,7 @@ static double kernel_seconds(const delta_device_t *device, const delta_graph_t *
 
 double delta_node_seconds(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, const delta_profile_t *profile) {
   const delta_node_t *node = delta_graph_node(graph, id);
-  return is_view(node) ? 0 : kernel_seconds(device, graph, node, profile, NULL);
+  return is_idle(node) ? 0 : kernel_seconds(device, graph, node, profile, NULL);
 }
 
 // ---- One node
@@ -121,7 +122,8 @@ static delta_status_t select_node(const delta_select_options_t *options, delta_n
   selection->names[id.index] = choice.best.name;
   selection->costs[id.index] =
       (delta_node_cost_t){.seconds = kernel_seconds(options->device, options->graph, choice.node, options->profile, choice.best.name),
-                          .workspace_bytes = choice.best.workspace_bytes};
+                          .workspace_bytes = choice.best.workspace_bytes,
+                          .works_in_row = choice.best.works_in_row};
 cleanup:
   delta_text_deinit(&choice.refusals);
   return status;
@@ -131,7 +133,7 @@ cleanup:
 
 static delta_status_t check_count(const delta_select_options_t *options) {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < options->graph->nodes.count; ++i) count += !is_view(&options->graph->nodes.items[i]);
+  for (uint32_t i = 0; i < options->graph->nodes.count; ++i) count += !is_idle(&options->graph->nodes.items[i]);
   if (!options->source.is_given || options->source.count == count) return DELTA_OK;
   return delta_status_make(MISMATCH, "the plan gives %u nodes a kernel, the graph has %u: make a new plan with deltaplan",
                            options->source.count, count);
@@ -147,7 +149,7 @@ static delta_status_t select_all(const delta_select_options_t *options, const de
   DELTA_RETURN_IF_ERROR(check_count(options));
   for (uint32_t i = 0; i < selection->node_count; ++i) {
     const delta_node_t *node = &options->graph->nodes.items[i];
-    if (is_view(node)) continue;
+    if (is_idle(node)) continue;
     const char *wanted = planned_kernel(options, nodes, node, &planned);
     DELTA_RETURN_IF_ERROR(select_node(options, (delta_node_id_t){i}, wanted, selection));
   }

@@ -19,7 +19,7 @@ typedef struct delta_selection {
 
 // What has been chosen before, and is not chosen again. All borrowed; zeroed: nothing has.
 typedef struct delta_kernel_source {
-  // A plan's: one name per node that is no view. MISMATCH where there are more or fewer, or a node cannot be run by the kernel named.
+  // A plan's: one name per node that runs. MISMATCH where there are more or fewer, or a node cannot be run by the kernel named.
   bool is_given;
   const char *const *names;
   uint32_t count;

@@ -128,6 +128,7 @@ void delta_session_destroy(delta_session_t *session) {
   if (!delta_lanes_destroy(session->lanes)) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
+  delta_session_free_properties(session);
   delta_tally_deinit(&session->tally);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);

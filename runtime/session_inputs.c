@@ -76,8 +76,10 @@ static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *
     const delta_feed_t *feed = &batch->feeds[i];
     if (strcmp(feed->name, tensor->name) != 0) continue;
     if (feed->size_bytes != size_bytes) {
-      return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu", tensor->name, feed->size_bytes,
-                               (long long)batch->rows, size_bytes);
+      char shape[DELTA_SHAPE_TEXT_BYTES];
+      return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu (%s %s)", tensor->name, feed->size_bytes,
+                               (long long)batch->rows, size_bytes, delta_dtype_name(tensor->dtype),
+                               delta_shape_text(&tensor->shape, shape));
     }
     DELTA_RETURN_IF_ERROR(check_range(program, index, feed->data));
     return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);

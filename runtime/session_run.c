@@ -146,6 +146,14 @@ static delta_status_t check_accumulated(delta_session_t *session) {
 
 // --- running
 
+// A request is followed once.
+static delta_status_t end_cancelled(delta_session_t *session) {
+  atomic_store(&session->cancels, false);
+  return delta_status_make(INTERRUPTED, "cancelled; no state was changed by this step");
+}
+
+void delta_session_cancel(delta_session_t *session) { atomic_store(&session->cancels, true); }
+
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
     [DELTA_RUN_ACCUMULATE] = DELTA_PROGRAM_ACCUMULATE,
@@ -153,44 +161,65 @@ static const delta_program_kind_t program_kinds[] = {
     [DELTA_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
 };
 
-delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
-                                 delta_run_report_t *out_report) {
+static delta_status_t feed_and_run(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
+                                   delta_live_program_t **out_program, delta_run_result_t *result) {
+  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch, out_program));
+  session->evaluated = NULL;
+  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
+  DELTA_RETURN_IF_ERROR(delta_session_feed(session, *out_program, batch, learning_rate));
+  delta_run_options_t run = watch_outputs(*out_program);
+  run.arena_bytes = session->committed_bytes - session->state_bytes;
+  run.cancels = &session->cancels;
+  return delta_executor_run((*out_program)->executor, &run, result);
+}
+
+static delta_status_t check_arguments(delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
+                                      const delta_run_report_t *report) {
   if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
     return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
-  delta_program_kind_t kind = program_kinds[which];
   if (!isfinite(learning_rate) || learning_rate < 0)
     return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
-  if (out_report)
+  if (report)
     DELTA_RETURN_IF_ERROR(
-        delta_struct_size_check("run report", "set it to sizeof(delta_run_report_t)", out_report->struct_size, sizeof *out_report));
-  static const delta_batch_t no_batch = {0};
-  if (!batch) batch = &no_batch;
-  if (kind != DELTA_PROGRAM_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
+        delta_struct_size_check("run report", "set it to sizeof(delta_run_report_t)", report->struct_size, sizeof *report));
+  if (which != DELTA_RUN_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
     return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give from 1 to %lld", (long long)batch->rows,
                              (long long)DELTA_MOST_ROWS);
   }
+  return DELTA_OK;
+}
+
+delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
+                                 delta_run_report_t *out_report) {
+  static const delta_batch_t no_batch = {0};
+  if (!batch) batch = &no_batch;
+  DELTA_RETURN_IF_ERROR(check_arguments(which, batch, learning_rate, out_report));
+  const delta_program_kind_t kind = program_kinds[which];
+  if (atomic_load(&session->cancels)) return end_cancelled(session);
   delta_live_program_t *program = NULL;
+  delta_run_result_t result = {0};
   delta_events_drop(&session->events, session->reported_events);
   session->reported_events = 0;
   DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
-  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
-  session->evaluated = NULL;
-  double start_seconds = delta_clock_seconds();
-  delta_counters_t counters = delta_session_get_counters(session);
-  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
-  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  delta_run_result_t result = {0};
-  delta_run_options_t run = watch_outputs(program);
-  run.arena_bytes = session->committed_bytes - session->state_bytes;
-  DELTA_RETURN_IF_ERROR(delta_executor_run(program->executor, &run, &result));
-  if (result.kept_tensors > 0) {
-    delta_events_add(&session->events, "kept %u tensors in the arena that could not be copied below: %s", result.kept_tensors,
-                     delta_status_message(result.why_kept));
+  const double start_seconds = delta_clock_seconds();
+  const delta_counters_t counters = delta_session_get_counters(session);
+  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  if (status && result.failed_below) {
+    delta_session_set_counters(session, counters);
+    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
+    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  }
+  if (status) return status;
+  if (result.cancelled) {
+    delta_session_set_counters(session, counters);
+    return end_cancelled(session);
   }
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
   delta_session_watch(session, program, &result);
-  session->reported_events = session->events.count;
   if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
+  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
+  if (out_report) out_report->event_count = session->events.count;
+  session->reported_events = session->events.count;
   return DELTA_OK;
 }

@@ -38,6 +38,7 @@ static const delta_device_driver_t cpu_driver = {
     .arena_commit = delta_cpu_arena_commit,
     .arena_destroy = delta_cpu_arena_destroy,
     .arena_address = delta_cpu_arena_address,
+    .arena_committed = delta_cpu_arena_committed,
     .tier_create = delta_cpu_tier_create,
     .kernel_query = delta_cpu_kernel_query,
     .kernel_prepare = delta_cpu_kernel_prepare,
@@ -82,7 +83,7 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.allocator = allocator;
   device->base.log = options->log;
   device->base.threads = options->threads ? options->threads : delta_cpu_usable_processors();
-  device->base.host_addressable = true;
+  device->base.host_addressable = device->base.reads_virtual = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
   device->base.alignment_bytes = 64;
   device->base.roofline = assumed_roofline;

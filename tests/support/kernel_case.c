@@ -232,6 +232,30 @@ static bool run_once(subject_t *subject, made_kernel_t *made, int32_t aliased, c
   return right;
 }
 
+// One run with all inputs, and then all outputs, one behind another in the same bytes.
+static bool run_in_row(subject_t *subject, made_kernel_t *made, const char *what) {
+  const uint32_t input_count = subject->row->input_count, output_count = subject->row->output_count;
+  const void *inputs[DELTA_KERNEL_CASE_OPERANDS] = {0};
+  void *results[DELTA_KERNEL_CASE_OPERANDS] = {0};
+  size_t size_bytes = 0, at = 0;
+  for (uint32_t k = 0; k < input_count; ++k) size_bytes += subject->inputs[k].size_bytes;
+  guarded_t bytes = guarded_make(size_bytes), outputs[DELTA_KERNEL_CASE_OPERANDS] = {0};
+  make_outputs(subject, outputs);
+  for (uint32_t k = 0; k < input_count; at += subject->inputs[k++].size_bytes) {
+    inputs[k] = memcpy((char *)bytes.data + at, subject->inputs[k].data, subject->inputs[k].size_bytes);
+  }
+  at = 0;
+  for (uint32_t k = 0; k < output_count; at += outputs[k++].size_bytes) results[k] = (char *)bytes.data + at;
+  const delta_kernel_buffers_t buffers = {inputs, results, NULL};
+  delta_status_t status = made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers);
+  for (uint32_t k = 0; k < output_count; ++k) memcpy(outputs[k].data, results[k], outputs[k].size_bytes);
+  bool right = status ? fails_with(subject, what, status) : agrees(subject, outputs, subject->wanted, 0, what);
+  if (right && !guards_hold(&bytes)) right = fails(subject, "%s: bytes beside were written", what);
+  guarded_free(&bytes);
+  free_all(outputs);
+  return right;
+}
+
 static bool run_kernel(subject_t *subject, made_kernel_t *made) {
   char what[128];
   snprintf(what, sizeof what, "kernel '%s', %d threads", made->offer.name, made->device->threads);
@@ -241,7 +265,8 @@ static bool run_kernel(subject_t *subject, made_kernel_t *made) {
     snprintf(what, sizeof what, "kernel '%s', %d threads, in place of input %u", made->offer.name, made->device->threads, k);
     right = run_once(subject, made, (int32_t)k, what);
   }
-  return right;
+  snprintf(what, sizeof what, "kernel '%s', %d threads, in a row", made->offer.name, made->device->threads);
+  return right && (!made->offer.works_in_row || run_in_row(subject, made, what));
 }
 
 // Libraries promise the same bits for the same number of threads only.
