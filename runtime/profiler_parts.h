@@ -13,7 +13,7 @@ struct delta_profiler {
   double seconds;
 };
 
-// The lower median; sorts the samples.
-double delta_profiler_median(double *samples, uint32_t count);
+// The sample below which this part of the others lies; sorts the samples.
+double delta_profiler_quantile(double *samples, uint32_t count, double part);
 
 #endif // DELTA_RUNTIME_PROFILER_PARTS_H_
