@@ -151,16 +151,19 @@ const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, 
   return entry;
 }
 
-bool delta_profile_is_faster(double seconds, double than_seconds) {
-  static const double clearly = 0.95;
-  return seconds < clearly * than_seconds;
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best) {
+  enum { SMALL_BYTES = 1 << 20 };
+  static const double clearly = 0.95, worth_memory = 0.85;
+  if (later->workspace_bytes > best->workspace_bytes + SMALL_BYTES) return later->seconds < worth_memory * best->seconds;
+  if (later->workspace_bytes + SMALL_BYTES < best->workspace_bytes) return worth_memory * later->seconds < best->seconds;
+  return later->seconds < clearly * best->seconds;
 }
 
 const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes) {
   const delta_profile_entry_t *first = profile ? delta_profile_first(profile, key) : NULL, *best = NULL;
   for (const delta_profile_entry_t *entry = first; entry; entry = delta_profile_next(profile, entry)) {
     if (entry->workspace_bytes > most_workspace_bytes) continue;
-    if (!best || delta_profile_is_faster(entry->seconds, best->seconds)) best = entry;
+    if (!best || delta_profile_is_better(entry, best)) best = entry;
   }
   return best ? best : first;
 }

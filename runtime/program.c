@@ -164,7 +164,7 @@ static delta_status_t record_kernels(const delta_selection_t *selection, delta_p
   for (uint32_t i = 0; i < selection->node_count; ++i) {
     const char *name = selection->names[i];
     char *copy = NULL;
-    if (!name) continue; // a view
+    if (!name) continue; // nothing to run
     DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, name, strlen(name), &copy));
     program->kernels[program->kernel_count++] = copy;
   }
