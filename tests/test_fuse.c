@@ -284,6 +284,19 @@ Test(fuse, joined_nodes_wait_for_their_inputs) {
   expect_same_results();
 }
 
+// Two results of the same large values, each with a statistic of its own, the second of which is computed after the first result is read: it is computed before.
+Test(fuse, small_work_moves_before_what_is_joined) {
+  const delta_tensor_id_t x = input("x", SHAPE(4, 16, 16)), y = input("y", SHAPE(4, 16, 16)), s = input("s", SHAPE(1, 16, 1));
+  const delta_tensor_id_t product = binary(DELTA_EXPR_MUL, x, y);
+  const delta_tensor_id_t a = binary(DELTA_EXPR_SUB, product, unary(DELTA_EXPR_EXP, s));
+  output("a", delta_emit_reduce(&emit, DELTA_REDUCE_MAX, a, 7u));
+  output("b", binary(DELTA_EXPR_SUB, product, unary(DELTA_EXPR_TANH, s)));
+  output("a itself", a);
+  cr_expect_eq(fuse(false), 4, "%zu: two statistics, one node of two results, a reduction", fused->nodes.count);
+  cr_expect_eq(fused->nodes.items[2].output_count, 2);
+  expect_same_results();
+}
+
 Test(fuse, joining_makes_no_cycle) {
   const delta_tensor_id_t x = input("x", SHAPE(8, 8));
   const delta_tensor_id_t a = unary(DELTA_EXPR_NEG, x);
