@@ -1,6 +1,7 @@
 // Fuse: decides on the forms of nodes, then writes the new graph.
 #include "onnx/graph/fuse.h"
 
+#include "onnx/graph/fuse_share.h"
 #include "onnx/graph/fuse_state.h"
 
 static delta_status_t decide(delta_fuse_t *fuse) {
@@ -26,8 +27,8 @@ static delta_status_t write_graph(const delta_fuse_t *fuse, delta_graph_t **out_
   return delta_rewrite_finish(&rewrite, out_graph);
 }
 
-delta_status_t delta_graph_fuse(const delta_graph_t *graph, delta_fuse_options_t options, delta_allocator_t allocator,
-                                delta_graph_t **out_graph) {
+static delta_status_t fuse_nodes(const delta_graph_t *graph, delta_fuse_options_t options, delta_allocator_t allocator,
+                                 delta_graph_t **out_graph) {
   delta_fuse_t fuse;
   delta_status_t status;
   DELTA_GOTO_IF_ERROR(status, delta_fuse_init(&fuse, graph, options, allocator), cleanup);
@@ -35,5 +36,18 @@ delta_status_t delta_graph_fuse(const delta_graph_t *graph, delta_fuse_options_t
   status = write_graph(&fuse, out_graph);
 cleanup:
   delta_fuse_deinit(&fuse);
+  return status;
+}
+
+delta_status_t delta_graph_fuse(const delta_graph_t *graph, delta_fuse_options_t options, delta_allocator_t allocator,
+                                delta_graph_t **out_graph) {
+  delta_graph_t *fused = NULL, *shared = NULL;
+  DELTA_RETURN_IF_ERROR(fuse_nodes(graph, options, allocator, &fused));
+  const delta_status_t status = options.within_groups ? DELTA_OK : delta_fuse_share(fused, allocator, &shared);
+  if (shared || status) {
+    delta_graph_free(fused);
+    fused = NULL;
+  }
+  if (!status) *out_graph = shared ? shared : fused;
   return status;
 }
