@@ -7,6 +7,7 @@
 // Searches go on from each other, each longer than the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 enum {
   LEAST_SEARCHES = 10,
+  TOGETHER_SEARCHES = 5,
   FIRST_EVALUATIONS = 600,
   DEFAULT_EVALUATIONS = 20000,
   FINEST_PARTS = 400,
@@ -23,7 +24,7 @@ typedef struct finder {
   delta_decisions_t decisions;
   uint64_t tried_bytes;   // the capacity that searches are given
   uint64_t missing_bytes; // the last of them whose plan had no addresses within the capacity; at first the capacity
-  int reopenings;
+  int reopenings, search_count;
   uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
   bool has_failed, has_fit; // the last search, in time and in addresses
@@ -102,6 +103,7 @@ static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
   options.effort.evaluation_limit = evaluations;
+  options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
   if (finder->items.count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);
