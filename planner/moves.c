@@ -14,6 +14,7 @@ enum {
   NEIGHBOURHOODS = 3000,
   MOVES_PER_CANDIDATE = 20,
   DRAWS_PER_MOVE = 20,
+  TAIL_DRAWS = 8,
   BLIND_DRAWS = 8, // one in so many is evaluated whatever the slack says
   LEAST_MOVES = 2000,
   EXCESS_TRIES = 4000,
@@ -23,6 +24,8 @@ enum {
 
 // A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
 static const double TOLERATED_PART = 4e-4;
+// One that is worse by no more than this part may become better when it is polished.
+static const double PROMISING_PART = 1e-2;
 // Temperatures, as parts of the time: at first a plan may become this much slower.
 static const double HOTTEST_PART = 3e-3, COLDEST_PART = 3e-5;
 // A tensor below this part of the excess at the fullest step is no candidate.
@@ -114,9 +117,16 @@ static uint8_t draw_action(delta_search_state_t *state, uint32_t gap) {
   return action;
 }
 
-static uint32_t draw_candidate(delta_search_state_t *state) {
-  return state->candidates[delta_random_below(&state->random, state->candidate_count)];
+// The index of a candidate. Most tails, where only closures come, change nothing: few of them are drawn.
+static uint32_t draw_index(delta_search_state_t *state) {
+  for (;;) {
+    const uint32_t index = delta_random_below(&state->random, state->candidate_count);
+    const bool is_tail = state->map.ends[state->candidates[index]] == state->order->step_count;
+    if (!is_tail || delta_random_below(&state->random, TAIL_DRAWS) == 0) return index;
+  }
 }
+
+static uint32_t draw_candidate(delta_search_state_t *state) { return state->candidates[draw_index(state)]; }
 
 static void change_gap(delta_search_state_t *state, uint32_t gap) {
   delta_search_set(state, state->now.actions, gap, draw_action(state, gap));
@@ -146,7 +156,7 @@ static void exchange(delta_search_state_t *state, uint8_t *actions, uint32_t a, 
 
 static void move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
-  const uint32_t index = delta_random_below(&state->random, state->candidate_count), gap = state->candidates[index];
+  const uint32_t index = draw_index(state), gap = state->candidates[index];
   switch (delta_random_below(&state->random, 8)) {
     case 0:
       change_gap(state, gap);
@@ -374,6 +384,27 @@ static void disturb(delta_search_state_t *state) {
     delta_search_set(state, state->now.actions, state->active[i], state->map.defaults[state->active[i]]);
 }
 
+// Other actions for what the greedy has just decided in state->now: it takes more than is needed, and in an order of its own.
+static delta_status_t polish(delta_search_state_t *state, const delta_search_plan_t *from) {
+  static const uint8_t ways[] = {DELTA_ACTION_KEEP, DELTA_ACTION_REBUILD_HOLD, DELTA_ACTION_SWAP};
+  delta_search_plan_t *now = &state->now;
+  for (uint32_t g = 0; g < state->map.gap_count; ++g) {
+    if (now->actions[g] == from->actions[g] || now->actions[g] == state->map.defaults[g] || !delta_search_is_own(state, g)) continue;
+    for (size_t i = 0; i < sizeof ways && !delta_search_is_phase_over(state); ++i) {
+      const uint8_t action_before = now->actions[g];
+      const delta_evaluation_t before = now->evaluation;
+      if (ways[i] == action_before || !(state->map.allowed[g] >> ways[i] & 1)) continue;
+      delta_search_set(state, now->actions, g, ways[i]);
+      DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, now, before.seconds));
+      if (now->evaluation.seconds < before.seconds) continue;
+      delta_search_set(state, now->actions, g, action_before);
+      now->evaluation = before;
+    }
+  }
+  delta_search_keep_best(state);
+  return DELTA_OK;
+}
+
 delta_status_t delta_search_neighbourhoods(delta_search_state_t *state) {
   delta_search_plan_t *from = &state->before;
   delta_search_copy_plan(state, from, &state->best);
@@ -385,6 +416,7 @@ delta_status_t delta_search_neighbourhoods(delta_search_state_t *state) {
     const double price = state->good_price * pow(16, draw * draw * draw);
     DELTA_RETURN_IF_ERROR(delta_search_greedy(state, price * delta_search_lane_seconds(state), delta_search_draw_part(state)));
     DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+    if (state->now.evaluation.seconds <= from->evaluation.seconds * (1 + PROMISING_PART)) DELTA_RETURN_IF_ERROR(polish(state, from));
     const double most_seconds = from->evaluation.seconds * (1 + TOLERATED_PART * delta_search_draw_part(state));
     if (state->now.evaluation.seconds <= most_seconds) delta_search_copy_plan(state, from, &state->now);
     if (i % SMALL_MOVES == SMALL_MOVES - 1) delta_search_copy_plan(state, from, &state->best);

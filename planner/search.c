@@ -8,7 +8,9 @@
 #include "planner/search_state.h"
 
 #define NONE DELTA_PROBLEM_NONE
-enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10, EXCHANGE_PARTS = 4, NEIGHBOURHOOD_PARTS = 2 };
+enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
+// Of the evaluations that are left, for exchanges; then for neighbourhoods. The walk of small changes has the rest.
+static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 0.75;
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
@@ -43,9 +45,9 @@ bool delta_search_is_phase_over(const delta_search_state_t *state) {
 }
 
 // The next way of searching may use a part of what is left.
-static void begin_phase(delta_search_state_t *state, uint64_t parts) {
+static void begin_phase(delta_search_state_t *state, double part) {
   const uint64_t left = delta_search_evaluations_left(state);
-  state->phase_end = left == UINT64_MAX ? UINT64_MAX : evaluations_made(state) + left / parts;
+  state->phase_end = left == UINT64_MAX ? UINT64_MAX : evaluations_made(state) + (uint64_t)(part * (double)left);
 }
 
 // ---- Plans
@@ -206,9 +208,9 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
   DELTA_RETURN_IF_ERROR(undo_seeds(state));
-  begin_phase(state, EXCHANGE_PARTS);
+  begin_phase(state, EXCHANGE_PART);
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
-  begin_phase(state, NEIGHBOURHOOD_PARTS);
+  begin_phase(state, NEIGHBOURHOOD_PART);
   DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
   DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
   return DELTA_OK;

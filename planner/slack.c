@@ -26,14 +26,15 @@ static void add_gap(delta_search_state_t *state, uint32_t gap, int64_t bytes, ui
   if (end > *inout_end) *inout_end = end;
 }
 
-static bool rebuilds(uint8_t action) { return action == DELTA_ACTION_REBUILD_HOLD || action == DELTA_ACTION_REBUILD_DROP; }
+// What an action adds at least: a tensor is made again once at the end of the gap, or is copied there and back in its time. In a tail nobody asks for it.
+static double least_seconds(delta_search_state_t *state, uint32_t gap, const uint8_t *actions) {
+  const delta_action_t action = (delta_action_t)actions[gap];
+  if (state->map.ends[gap] == state->order->step_count) return 0;
+  return delta_search_price(state, actions, gap, action == DELTA_ACTION_REBUILD_DROP ? DELTA_ACTION_REBUILD_HOLD : action, 0);
+}
 
-// What making a tensor again at the end of a gap takes more. In a tail nobody asks for it.
 static double added_seconds(delta_search_state_t *state, uint32_t gap, const uint8_t *from, const uint8_t *to) {
-  const uint32_t tensor = state->map.tensors[gap], end = state->map.ends[gap];
-  if (end == state->order->step_count) return 0;
-  const double before = rebuilds(from[gap]) ? delta_search_closure_seconds(state, from, tensor, end) : 0;
-  const double after = rebuilds(to[gap]) ? delta_search_closure_seconds(state, to, tensor, end) : 0;
+  const double before = least_seconds(state, gap, from), after = least_seconds(state, gap, to);
   return before == after ? 0 : after - before;
 }
 
