@@ -5,6 +5,7 @@
 #include "planner/planner.h"
 
 #include "base/text.h"
+#include "planner/annotate.h"
 #include "planner/descent.h"
 #include "planner/found.h"
 #include "planner/least.h"
@@ -305,6 +306,7 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
 delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
   delta_status_t status = plan_within(planner, capacity_bytes, out_result);
+  if (!status) status = delta_annotate(planner->problem, planner->allocator, out_result->schedule);
   if (!status && planner->options.effort.proves_bound)
     status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds, planner->allocator,
                                &out_result->lower_bound_seconds);

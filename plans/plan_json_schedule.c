@@ -207,6 +207,35 @@ static delta_status_t read_steps(const delta_plan_reader_t *reader, const delta_
   return DELTA_OK;
 }
 
+// ---- Alternatives
+
+static delta_status_t read_alternatives(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint32_t program,
+                                        delta_schedule_t *schedule) {
+  const delta_json_value_t *array = NULL;
+  size_t count;
+  if (!delta_json_find(object, "alternatives")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "alternatives", &array, &count));
+  if (count > schedule->step_count) {
+    return delta_status_make(MALFORMED, "%s: programs[%u].schedule.alternatives: %zu entries for %u steps", reader->name, program, count,
+                             schedule->step_count);
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&schedule->region, count, &schedule->alternatives));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    int64_t before, after;
+    double seconds;
+    DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, value, "before", 0, (int64_t)schedule->buffer_count - 1, &before));
+    DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, value, "after", 0, (int64_t)schedule->buffer_count - 1, &after));
+    DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, value, "rebuild_seconds", &seconds));
+    if (!(seconds >= 0)) {
+      return delta_status_make(MALFORMED, "%s: programs[%u].schedule.alternatives[%u].rebuild_seconds: %g is not a time", reader->name,
+                               program, schedule->alternative_count, seconds);
+    }
+    schedule->alternatives[schedule->alternative_count++] =
+        (delta_alternative_t){.before = (uint32_t)before, .after = (uint32_t)after, .rebuild_seconds = seconds};
+  }
+  return DELTA_OK;
+}
+
 // ---- The whole
 
 static delta_status_t read_scalars(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_schedule_t *schedule) {
@@ -227,6 +256,7 @@ static delta_status_t read_all(const delta_plan_reader_t *reader, const delta_js
   DELTA_RETURN_IF_ERROR(read_scalars(reader, object, schedule));
   DELTA_RETURN_IF_ERROR(read_buffers(reader, object, program, schedule));
   DELTA_RETURN_IF_ERROR(read_steps(reader, object, program, schedule));
+  DELTA_RETURN_IF_ERROR(read_alternatives(reader, object, program, schedule));
   DELTA_RETURN_IF_ERROR(check_buffers(reader, program, schedule));
   if (schedule->peak_step < schedule->step_count || schedule->peak_step == 0) return DELTA_OK;
   return delta_status_make(MALFORMED, "%s: programs[%u].schedule.peak_step: step %u of %u", reader->name, program, schedule->peak_step,

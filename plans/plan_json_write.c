@@ -170,6 +170,18 @@ static void write_step(delta_json_writer_t *writer, const delta_schedule_step_t 
   delta_json_end_object(writer);
 }
 
+static void write_alternatives(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
+  delta_json_begin_array(writer, "alternatives");
+  for (uint32_t a = 0; a < schedule->alternative_count; ++a) {
+    delta_json_begin_inline_object(writer, NULL);
+    delta_json_write_int64(writer, "before", schedule->alternatives[a].before);
+    delta_json_write_int64(writer, "after", schedule->alternatives[a].after);
+    write_real(writer, "rebuild_seconds", schedule->alternatives[a].rebuild_seconds);
+    delta_json_end_object(writer);
+  }
+  delta_json_end_array(writer);
+}
+
 static void write_schedule(delta_json_writer_t *writer, const delta_schedule_t *schedule) {
   delta_json_begin_object(writer, "schedule");
 #define WRITE_BYTES(field) write_bytes(writer, #field, schedule->field);
@@ -185,6 +197,7 @@ static void write_schedule(delta_json_writer_t *writer, const delta_schedule_t *
   delta_json_begin_array(writer, "steps");
   for (uint32_t s = 0; s < schedule->step_count; ++s) write_step(writer, &schedule->steps[s]);
   delta_json_end_array(writer);
+  if (schedule->alternative_count > 0) write_alternatives(writer, schedule);
   delta_json_end_object(writer);
 }
 

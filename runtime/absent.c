@@ -6,6 +6,7 @@
 
 #include <delta/version.h>
 
+#include "onnx/graph/units.h"
 #include "runtime/profile.h"
 
 const char delta_absent_kernel[] = "estimated";
@@ -42,13 +43,22 @@ static delta_status_t absent_kernel_query(delta_device_t *device, const delta_gr
   delta_profile_key(graph, delta_graph_node(graph, node), key);
   const delta_profile_entry_t *entry = delta_profile_entry(device->profile, key);
   *out_offer = (delta_kernel_offer_t){.name = entry && entry->kernel ? entry->kernel : delta_absent_kernel,
-                                      .workspace_bytes = entry ? entry->workspace_bytes : 0};
+                                      .workspace_bytes = entry ? entry->workspace_bytes : 0,
+                                      .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
+  return DELTA_OK;
+}
+
+// memory_bytes less reserve_bytes.
+static delta_status_t absent_free_bytes(delta_device_t *device, uint64_t *out_free_bytes) {
+  const double memory_bytes = delta_profile_number(device->profile, DELTA_PROFILE_MEMORY_BYTES),
+               reserve_bytes = delta_profile_number(device->profile, DELTA_PROFILE_RESERVE_BYTES);
+  *out_free_bytes = (uint64_t)(memory_bytes - reserve_bytes);
   return DELTA_OK;
 }
 
 static const delta_device_driver_t absent_driver = {
-    .name = "absent",
     .destroy = absent_destroy,
+    .free_bytes = absent_free_bytes,
     .arena_reserve = absent_arena_reserve,
     .kernel_query = absent_kernel_query,
     .kernel_prepare = absent_kernel_prepare,
@@ -99,13 +109,6 @@ delta_status_t delta_absent_device_open(const char *path, const delta_device_opt
 cleanup:
   delta_profile_free(profile);
   return status;
-}
-
-delta_status_t delta_absent_free_bytes(const delta_device_t *device, uint64_t *out_free_bytes) {
-  const double memory_bytes = delta_profile_number(device->profile, DELTA_PROFILE_MEMORY_BYTES),
-               reserve_bytes = delta_profile_number(device->profile, DELTA_PROFILE_RESERVE_BYTES);
-  *out_free_bytes = (uint64_t)(memory_bytes - reserve_bytes);
-  return DELTA_OK;
 }
 
 delta_status_t delta_device_open_any(const char *device, const delta_device_options_t *options, delta_allocator_t allocator,

@@ -106,3 +106,16 @@ const void *delta_keeper_find(const delta_keeper_t *keeper, uint32_t step) {
   }
   return NULL;
 }
+
+void delta_keeper_adopt(delta_keeper_t *keeper, const delta_keeper_t *from, const uint32_t *steps) {
+  const uint32_t count = atomic_load(&from->count);
+  uint32_t adopted = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    delta_kept_t kept = from->kept[i];
+    kept.copied_step = steps[kept.copied_step];
+    if (kept.copied_step == DELTA_PROBLEM_NONE) continue;
+    find_returns(keeper->schedule, &kept);
+    keeper->kept[adopted++] = kept;
+  }
+  atomic_store(&keeper->count, adopted);
+}

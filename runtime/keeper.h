@@ -34,6 +34,8 @@ void delta_keeper_reset(delta_keeper_t *keeper, uint64_t arena_bytes);
 // Keeps the tensor that step `step` could not copy below. `failure` is consumed: OK is returned when that did, else it with what was missing. Steps before
 // `earliest_step` have all ended.
 DELTA_MUST_USE delta_status_t delta_keeper_keep(delta_keeper_t *keeper, uint32_t step, uint32_t earliest_step, delta_status_t failure);
+// Takes over what another keeper of the same arena has kept: `steps` says for each step of its schedule which of this one's it is, or DELTA_PROBLEM_NONE.
+void delta_keeper_adopt(delta_keeper_t *keeper, const delta_keeper_t *from, const uint32_t *steps);
 // Where the tensor that step `step` copies back is kept; NULL: it is below.
 const void *delta_keeper_find(const delta_keeper_t *keeper, uint32_t step);
 

@@ -40,6 +40,7 @@ struct delta_lanes {
 };
 
 static const double LEAST_BYTES_PER_SECOND = 1 << 20; // of a disk that still works
+static const double LONGEST_SLEEP_SECONDS = 1;        // before copies are looked at
 
 // ---- Events
 
@@ -70,11 +71,16 @@ static void fail(delta_lanes_t *lanes, delta_status_t status) {
   pthread_cond_broadcast(&lanes->changed);
 }
 
-// Under the mutex: sleeps until something changes, and no longer than a second.
-static void sleep_a_while(delta_lanes_t *lanes) {
+// Under the mutex: sleeps until something changes, and no longer than some seconds.
+static void sleep_for(delta_lanes_t *lanes, double seconds) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
-  ++until.tv_sec;
+  until.tv_sec += (time_t)seconds;
+  until.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
+  if (until.tv_nsec >= 1000000000) {
+    ++until.tv_sec;
+    until.tv_nsec -= 1000000000;
+  }
   pthread_cond_timedwait(&lanes->changed, &lanes->mutex, &until);
 }
 
@@ -82,10 +88,17 @@ static void sleep_a_while(delta_lanes_t *lanes) {
 
 static const char *direction_of(delta_lane_t lane) { return lane == DELTA_LANE_OFFLOAD ? "to" : "from"; }
 
+static delta_status_t keep(const delta_lane_work_t *work, uint32_t earliest_step, uint32_t step, delta_status_t failure) {
+  if (work->keeper_mutex) pthread_mutex_lock(work->keeper_mutex);
+  delta_status_t status = delta_keeper_keep(work->keeper, step, earliest_step, failure);
+  if (work->keeper_mutex) pthread_mutex_unlock(work->keeper_mutex);
+  return status;
+}
+
 static delta_status_t copy_below(const delta_lane_work_t *work, uint32_t earliest_step, const delta_lane_copy_t *copy) {
   const uint64_t offset_bytes = work->schedule->steps[copy->step].host_offset_bytes;
   delta_status_t status = delta_tier_write(work->tier, offset_bytes, copy->memory, copy->size_bytes);
-  return status && work->keeper ? delta_keeper_keep(work->keeper, copy->step, earliest_step, status) : status;
+  return status && work->keeper ? keep(work, earliest_step, copy->step, status) : status;
 }
 
 static delta_status_t copy_back(const delta_lane_work_t *work, const delta_lane_copy_t *copy) {
@@ -99,6 +112,8 @@ delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t l
   copy->start_seconds = delta_clock_seconds();
   delta_status_t status = lane == DELTA_LANE_OFFLOAD ? copy_below(work, earliest_step, copy) : copy_back(work, copy);
   copy->end_seconds = delta_clock_seconds();
+  copy->is_done = status == DELTA_OK;
+  copy->has_failed = !copy->is_done;
   return delta_status_annotate(status, "schedule step %u, copying tensor '%s' %s the tier below", copy->step, copy->tensor_name,
                                direction_of(lane));
 }
@@ -144,11 +159,13 @@ static void run_copies(lane_thread_t *thread) {
   const delta_lane_copies_t *copies = &lanes->work->copies[thread->lane];
   for (uint32_t i = 0; i < copies->count; ++i) {
     delta_lane_copy_t *copy = &copies->items[i];
+    if (copy->is_done) continue;
     if (!wait_for_copy(thread, copy)) return;
     set_copy(thread, copy);
     delta_status_t status = delta_lane_copy_run(lanes->work, thread->lane, find_earliest(lanes), copy);
     set_copy(thread, NULL);
     thread->times.busy_seconds += copy->end_seconds - copy->start_seconds;
+    thread->times.copied_bytes += (double)copy->size_bytes;
     if (status) {
       pthread_mutex_lock(&lanes->mutex);
       fail(lanes, status);
@@ -232,7 +249,18 @@ delta_status_t delta_lanes_check(delta_lanes_t *lanes) {
   return is_stuck ? delta_status_make(IO, "a copy of an earlier step has not ended: close the session, and look at the disk") : DELTA_OK;
 }
 
-delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work) {
+void delta_lane_work_begin(delta_lane_work_t *work, const delta_run_point_t *from) {
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    for (uint32_t i = 0; i < work->copies[l].count; ++i) {
+      delta_lane_copy_t *copy = &work->copies[l].items[i];
+      copy->start_seconds = copy->end_seconds = 0;
+      copy->is_done = copy->step < from->ended[l];
+      copy->has_failed = false;
+    }
+  }
+}
+
+delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work, const delta_run_point_t *from) {
   DELTA_RETURN_IF_ERROR(delta_lanes_check(lanes));
   pthread_mutex_lock(&lanes->mutex);
   delta_status_free(lanes->failure);
@@ -242,10 +270,9 @@ delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *
   atomic_store(&lanes->limit, UINT32_MAX);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     lane_thread_t *thread = &lanes->threads[l];
-    atomic_store(&lanes->ended[l], 0);
+    atomic_store(&lanes->ended[l], from->ended[l]);
     thread->times = (delta_lane_times_t){0};
     thread->is_running = thread->is_started;
-    for (uint32_t i = 0; i < work->copies[l].count; ++i) work->copies[l].items[i].start_seconds = work->copies[l].items[i].end_seconds = 0;
   }
   lanes->start_seconds = delta_clock_seconds();
   lanes->compute_wait_seconds = 0;
@@ -255,28 +282,33 @@ delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *
   return DELTA_OK;
 }
 
-bool delta_lanes_wait(delta_lanes_t *lanes, uint32_t step) {
+delta_lane_wait_t delta_lanes_wait(delta_lanes_t *lanes, uint32_t step, double late_seconds) {
   const delta_schedule_step_t *entry = &lanes->work->schedule->steps[step];
+  bool is_late = false;
   if (!waits_are_over(lanes, entry)) {
     const double start_seconds = delta_clock_seconds();
     pthread_mutex_lock(&lanes->mutex);
     atomic_fetch_add(&lanes->sleepers, 1);
     while (!waits_are_over(lanes, entry) && !atomic_load(&lanes->has_failed)) {
-      sleep_a_while(lanes);
+      const double left_seconds = start_seconds + late_seconds - delta_clock_seconds();
+      is_late = late_seconds > 0 && left_seconds <= 0;
+      if (is_late) break;
+      sleep_for(lanes, late_seconds > 0 && left_seconds < LONGEST_SLEEP_SECONDS ? left_seconds : LONGEST_SLEEP_SECONDS);
       look_for_lost_copies(lanes);
     }
     atomic_fetch_sub(&lanes->sleepers, 1);
     pthread_mutex_unlock(&lanes->mutex);
     lanes->compute_wait_seconds += delta_clock_seconds() - start_seconds;
   }
-  return !atomic_load(&lanes->has_failed);
+  if (atomic_load(&lanes->has_failed)) return DELTA_LANE_FAILED;
+  return is_late ? DELTA_LANE_LATE : DELTA_LANE_READY;
 }
 
 void delta_lanes_signal(delta_lanes_t *lanes, uint32_t step) { signal_step(lanes, DELTA_LANE_COMPUTE, step); }
 
 // Under the mutex: waits for the threads that will come back.
 static void wait_for_threads(delta_lanes_t *lanes) {
-  while (any_is_running(lanes) && !all_are_lost(lanes)) sleep_a_while(lanes);
+  while (any_is_running(lanes) && !all_are_lost(lanes)) sleep_for(lanes, LONGEST_SLEEP_SECONDS);
   look_for_lost_copies(lanes);
 }
 

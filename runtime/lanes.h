@@ -7,6 +7,8 @@
 #ifndef DELTA_RUNTIME_LANES_H_
 #define DELTA_RUNTIME_LANES_H_
 
+#include <pthread.h>
+
 #include "plans/schedule.h"
 #include "runtime/keeper.h"
 #include "runtime/tier.h"
@@ -20,6 +22,7 @@ typedef struct delta_lane_copy {
   size_t size_bytes;
   const char *tensor_name;
   double start_seconds, end_seconds; // of the last run, on a monotonic clock; equal: it did not run
+  bool is_done, has_failed;          // in this pass through the schedule
 } delta_lane_copy_t;
 
 typedef struct delta_lane_copies {
@@ -32,14 +35,27 @@ typedef struct delta_lane_work {
   const delta_schedule_t *schedule;
   delta_lane_copies_t copies[DELTA_LANE_COUNT]; // none of COMPUTE
   delta_tier_t *tier;
-  delta_keeper_t *keeper;  // what becomes of a tensor that cannot be copied below; NULL: the run fails
-  double patience_seconds; // a copy that takes longer, and a second more for each MiB, will not end
+  delta_keeper_t *keeper;        // what becomes of a tensor that cannot be copied below; NULL: the run fails
+  pthread_mutex_t *keeper_mutex; // held while it keeps one, for whoever looks at free bytes; NULL: nobody does
+  double patience_seconds;       // a copy that takes longer, and a second more for each MiB, will not end
 } delta_lane_work_t;
 
 // Of one run, by lane. Compute is busy when it does not wait; a copying lane waits while it has copies left.
 typedef struct delta_lane_times {
   double busy_seconds, wait_seconds;
+  double copied_bytes;
 } delta_lane_times_t;
+
+// How far a pass through a schedule has come: for each lane the steps up to and including its last that has ended; 0: none.
+typedef struct delta_run_point {
+  uint32_t ended[DELTA_LANE_COUNT];
+} delta_run_point_t;
+
+typedef enum delta_lane_wait {
+  DELTA_LANE_READY,
+  DELTA_LANE_LATE,  // still to wait for
+  DELTA_LANE_FAILED // a copy has failed or will not end
+} delta_lane_wait_t;
 
 // Starts the threads.
 DELTA_MUST_USE delta_status_t delta_lanes_create(delta_allocator_t allocator, delta_lanes_t **out_lanes);
@@ -48,16 +64,18 @@ bool delta_lanes_destroy(delta_lanes_t *lanes);
 
 // IO when a copy of an earlier run has not ended: what it reads or writes, and the work, must stay. OK for NULL.
 DELTA_MUST_USE delta_status_t delta_lanes_check(delta_lanes_t *lanes);
-// Begins a run. IO as above.
-DELTA_MUST_USE delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work);
-// Waits, as the compute lane, for the steps that `step` of the schedule waits for. False: a copy has failed or will not end; end the run.
-bool delta_lanes_wait(delta_lanes_t *lanes, uint32_t step);
+// Begins a run, from a point of the schedule. IO as above.
+DELTA_MUST_USE delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work, const delta_run_point_t *from);
+// Waits, as the compute lane, for the steps that `step` of the schedule waits for, no longer than late_seconds (0: as long as it takes). FAILED: end the run.
+delta_lane_wait_t delta_lanes_wait(delta_lanes_t *lanes, uint32_t step, double late_seconds);
 // Compute has ended a step.
 void delta_lanes_signal(delta_lanes_t *lanes, uint32_t step);
-// Ends a run in which compute came to step `limit`: waits for the copies before it; later ones are not started any more. The first failure of a copy names its step and
-// its tensor.
+// Ends a run: waits for the copies before step `limit` (that compute came to; 0: for those at hand alone); others are not started any more. The first failure of a copy names
+// its step and its tensor.
 DELTA_MUST_USE delta_status_t delta_lanes_end(delta_lanes_t *lanes, uint32_t limit, delta_lane_times_t out_times[DELTA_LANE_COUNT]);
 
+// Marks the copies before a point as done and the others as not done.
+void delta_lane_work_begin(delta_lane_work_t *work, const delta_run_point_t *from);
 // Runs one copy on the calling thread. Steps before `earliest_step` have all ended.
 DELTA_MUST_USE delta_status_t delta_lane_copy_run(const delta_lane_work_t *work, delta_lane_t lane, uint32_t earliest_step,
                                                   delta_lane_copy_t *copy);

@@ -6,6 +6,13 @@
 #include "base/clock.h"
 #include "runtime/plan_maker.h"
 
+// The problem's own steps with other times.
+static delta_status_t correct_seconds(const double *step_seconds, delta_region_t *region, delta_problem_t *problem) {
+  DELTA_RETURN_IF_ERROR(delta_region_copy(region, problem->steps, problem->step_count, sizeof *problem->steps, (void **)&problem->steps));
+  for (uint32_t s = 0; s < problem->step_count; ++s) problem->steps[s].seconds = step_seconds[s];
+  return DELTA_OK;
+}
+
 // What is known of the plan but for places and schedules, which come anew.
 static delta_status_t begin_refit(const delta_refit_options_t *options, delta_plan_maker_t *maker) {
   const delta_plan_t *known = options->plan;
@@ -19,6 +26,7 @@ static delta_status_t begin_refit(const delta_refit_options_t *options, delta_pl
   plan->programs = NULL;
   plan->state_count = plan->program_count = 0;
   plan->totals.budget_bytes = options->budget_bytes;
+  if (options->avoids_tier) plan->totals.host_budget_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, known->state_count, &plan->states));
   memcpy(plan->states, known->states, known->state_count * sizeof *plan->states);
   plan->state_count = known->state_count;
@@ -32,6 +40,7 @@ static delta_status_t begin_refit(const delta_refit_options_t *options, delta_pl
     memcpy(problem->tensors, maker->parts[i].problem->tensors, problem->tensor_count * sizeof *problem->tensors);
     if (options->offload_bytes_per_second > 0) problem->offload_bytes_per_second = options->offload_bytes_per_second;
     if (options->prefetch_bytes_per_second > 0) problem->prefetch_bytes_per_second = options->prefetch_bytes_per_second;
+    if (options->step_seconds && i == 0) DELTA_RETURN_IF_ERROR(correct_seconds(options->step_seconds, &plan->region, problem));
     maker->parts[i].problem = problem;
     ++maker->part_count;
   }
@@ -43,7 +52,7 @@ static delta_status_t refit(const delta_refit_options_t *options, delta_plan_mak
   DELTA_RETURN_IF_ERROR(begin_refit(options, maker));
   DELTA_RETURN_IF_ERROR(delta_policy_parse(maker->plan->policy, &maker->policy));
   DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, 0, &below_none_bytes));
-  if (below_none_bytes > options->budget_bytes && !delta_policy_keeps_budgets(maker->policy)) {
+  if (below_none_bytes > options->budget_bytes && (options->avoids_tier || !delta_policy_keeps_budgets(maker->policy))) {
     maker->policy = DELTA_POLICY_DELTA_FIXED;
     maker->plan->policy = delta_policy_info(maker->policy)->name;
     DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, 0, &below_none_bytes));

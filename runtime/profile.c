@@ -1,22 +1,23 @@
 // Costs by key, numbers by name, and where they are kept.
 #include "runtime/profile.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <delta/version.h>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "onnx/graph/graph_write.h"
+#include "runtime/cache.h"
 
-// The processor as the system names it: speeds of one are not those of another.
-static delta_status_t read_processor(delta_profile_t *profile) {
+// The processor as its maker or the system names it: speeds of one are not those of another.
+static delta_status_t read_processor(delta_profile_t *profile, const delta_device_t *device) {
   static const char *const label = "model name";
   char line[256], *name = NULL;
-  FILE *file = fopen("/proc/cpuinfo", "r");
+  const bool is_host = device->processor[0] == '\0';
+  if (!is_host) name = strcpy(line, device->processor);
+  FILE *file = is_host ? fopen("/proc/cpuinfo", "r") : NULL;
   while (file && !name && fgets(line, sizeof line, file)) {
     char *colon = strncmp(line, label, strlen(label)) == 0 ? strchr(line, ':') : NULL;
     if (colon) name = colon + 1 + strspn(colon + 1, " ");
@@ -39,7 +40,7 @@ static delta_status_t name_device(delta_profile_t *profile, const delta_device_t
   DELTA_RETURN_IF_ERROR(delta_region_format(&profile->region, &libraries, "delta %s, %s", DELTA_VERSION_STRING, device->libraries));
   profile->instruction_set = instruction_set;
   profile->libraries = libraries;
-  return read_processor(profile);
+  return read_processor(profile, device);
 }
 
 const char delta_profile_measured[] = "measured";
@@ -48,8 +49,9 @@ static delta_status_t describe_device(delta_profile_t *profile, delta_device_t *
   static const char *const assumed = "assumed until it is measured";
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(device, &free_bytes));
-  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)free_bytes, "free when the profile was made");
-  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, 0, "what others use is not in memory_bytes");
+  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)(free_bytes + device->reserve_bytes),
+                           "free when the profile was made");
+  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, (double)device->reserve_bytes, "what others use is not in memory_bytes");
   delta_profile_set_number(profile, DELTA_PROFILE_GRANULE_BYTES, (double)device->granule_bytes, "the driver");
   delta_profile_set_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES, (double)device->alignment_bytes, "the driver");
 #define SET_ROOFLINE(id, field, least, most) delta_profile_set_number(profile, DELTA_PROFILE_##id, device->roofline.field, assumed);
@@ -201,44 +203,18 @@ delta_status_t delta_profile_merge(delta_profile_t *profile, const delta_profile
 
 // ---- Cache
 
-// Makes a folder and those above it, from `path + base` on.
-static bool make_folders(char *path, size_t base) {
-  for (char *slash = strchr(path + base, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    const bool is_there = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *slash = '/';
-    if (!is_there) return false;
-  }
-  return true;
-}
-
 delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **out_path) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *below = "";
-  if (!cache || cache[0] != '/') {
-    cache = home;
-    below = "/.cache";
-  }
-  if (!cache || cache[0] != '/') return delta_status_make(NOT_FOUND, "no folder for the profile cache: set XDG_CACHE_HOME or HOME");
   delta_sha256_t hash;
   delta_sha256_init(&hash);
   delta_sha256_update(&hash, profile->processor, strlen(profile->processor));
   delta_sha256_update(&hash, profile->libraries, strlen(profile->libraries));
   char digest[DELTA_SHA256_TEXT_BYTES];
   delta_sha256_final_text(&hash, digest);
-  delta_text_t text;
-  delta_text_init(&text, profile->allocator);
-  const delta_status_t status = delta_text_append(&text, "%s%s/delta/%s-%s-%dthreads-v%d-%.12s.json", cache, below, profile->device,
-                                                  profile->instruction_set, profile->threads, DELTA_PROFILE_VERSION, digest);
-  if (status) {
-    delta_text_deinit(&text);
-    return status;
-  }
-  if (!make_folders(text.items, 1)) {
-    const delta_status_t failure =
-        delta_status_make(IO, "cannot make the folder of the profile cache '%s': %s", text.items, strerror(errno));
-    delta_text_deinit(&text);
-    return failure;
-  }
-  *out_path = text.items;
-  return DELTA_OK;
+  delta_text_t name;
+  delta_text_init(&name, profile->allocator);
+  delta_status_t status = delta_text_append(&name, "%s-%s-%dthreads-v%d-%.12s.json", profile->device, profile->instruction_set,
+                                            profile->threads, DELTA_PROFILE_VERSION, digest);
+  if (!status) status = delta_cache_path(name.items, profile->allocator, out_path);
+  delta_text_deinit(&name);
+  return delta_status_annotate(status, "profile cache");
 }

@@ -1,4 +1,4 @@
-// What the files of the profiler share: profiler.c measures kernels, profiler_copies.c copies.
+// What the files of the profiler share: profiler.c measures kernels, profiler_copies.c copies, profiler_queues.c copies and launches of devices with queues.
 #ifndef DELTA_RUNTIME_PROFILER_PARTS_H_
 #define DELTA_RUNTIME_PROFILER_PARTS_H_
 
@@ -12,6 +12,9 @@ struct delta_profiler {
   bool is_changed;
   double seconds;
 };
+
+// How fast a device with queues copies to the tier below and back, and what a launch takes.
+DELTA_MUST_USE delta_status_t delta_profiler_measure_queues(delta_profiler_t *profiler);
 
 // The lower median; sorts the samples.
 double delta_profiler_median(double *samples, uint32_t count);

@@ -5,11 +5,12 @@
 
 #include <string.h>
 
-static bool is_view(const delta_node_t *node) { return delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW; }
+// Whether a node has nothing to run.
+static bool is_idle(const delta_node_t *node) { return (delta_core_op_info(node->op)->flags & DELTA_CORE_FLAG_VIEW) || node->is_virtual; }
 
 double delta_node_seconds(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t id, const delta_profile_t *profile) {
   const delta_node_t *node = delta_graph_node(graph, id);
-  if (is_view(node)) return 0;
+  if (is_idle(node)) return 0;
   if (!profile) profile = device->profile;
   if (!profile) return delta_roofline_seconds(&device->roofline, graph, node);
   double seconds;
@@ -44,8 +45,9 @@ static delta_status_t select_node(delta_device_t *device, const delta_graph_t *g
     if (!offer.refusal) {
       selection->ranks[id.index] = rank;
       selection->names[id.index] = offer.name;
-      selection->costs[id.index] =
-          (delta_node_cost_t){.seconds = delta_node_seconds(device, graph, id, profile), .workspace_bytes = offer.workspace_bytes};
+      selection->costs[id.index] = (delta_node_cost_t){.seconds = delta_node_seconds(device, graph, id, profile),
+                                                       .workspace_bytes = offer.workspace_bytes,
+                                                       .works_in_row = offer.works_in_row};
       goto cleanup;
     }
     DELTA_GOTO_IF_ERROR(status, delta_text_append(&refusals, " %s: %s;", offer.name, offer.refusal), cleanup);
@@ -67,7 +69,7 @@ delta_status_t delta_select(delta_device_t *device, const delta_graph_t *graph, 
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, selection->node_count, &selection->names), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, selection->node_count, &selection->costs), cleanup);
   for (uint32_t i = 0; i < selection->node_count; ++i) {
-    if (is_view(&graph->nodes.items[i])) continue;
+    if (is_idle(&graph->nodes.items[i])) continue;
     DELTA_GOTO_IF_ERROR(status, select_node(device, graph, (delta_node_id_t){i}, profile, selection), cleanup);
   }
   *out_selection = selection;

@@ -53,6 +53,7 @@ static delta_status_t reserve_arena(delta_session_t *session) {
   if (!delta_size_mul(most_bytes, 2, &reserve_bytes) || !delta_size_add(reserve_bytes, (size_t)64 << 20, &reserve_bytes)) {
     return delta_status_make(OUT_OF_MEMORY, "an arena of %llu bytes does not fit the address space", (unsigned long long)most_bytes);
   }
+  session->reserve_bytes = reserve_bytes;
   return session->device->driver->arena_reserve(session->device, reserve_bytes, &session->arena);
 }
 
@@ -92,6 +93,11 @@ delta_status_t delta_session_create_on(const delta_session_options_t *options, d
   session->allocator = allocator;
   session->device = device;
   session->options = *options;
+  pthread_mutex_init(&session->reflex.mutex, NULL);
+  session->reflex.limit_bytes = UINT64_MAX;
+  delta_pressure_init(&session->pressure);
+  // What the host is short of, an arena in a device's own memory cannot give.
+  session->pressure.is_off = !device->host_addressable;
   delta_tally_init(&session->tally, allocator);
   session->plan = options->plan;
   session->build = options->plan->build;
@@ -101,10 +107,11 @@ delta_status_t delta_session_create_on(const delta_session_options_t *options, d
   DELTA_GOTO_IF_ERROR(status, open_model(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, check_device(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(session), cleanup);
-  session->wanted_budget_bytes = session->budget_bytes;
+  session->wanted_budget_bytes = session->reflex.user_bytes = session->budget_bytes;
   open_profile(session);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_session_prepare_pace(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_initialize_states(session), cleanup);
   *out_session = session;
   session = NULL;
@@ -128,12 +135,16 @@ void delta_session_destroy(delta_session_t *session) {
   if (!delta_lanes_destroy(session->lanes)) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
+  delta_session_free_properties(session);
   delta_tally_deinit(&session->tally);
+  delta_session_free_pace(session);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
+  delta_session_return(session);
   delta_profiler_destroy(session->profiler);
   delta_device_close(session->device);
   delta_model_free(session->model);
   delta_plan_free(session->own_plan);
+  pthread_mutex_destroy(&session->reflex.mutex);
   delta_release(session->allocator, session);
 }

@@ -25,6 +25,8 @@ static delta_refit_options_t refit_options(const delta_session_t *session, const
                                  .budget_bytes = budget_bytes,
                                  .offload_bytes_per_second = session->watch.offload_speed,
                                  .prefetch_bytes_per_second = session->watch.prefetch_speed,
+                                 .avoids_tier = session->avoids_tier,
+                                 .step_seconds = session->pace.corrected_seconds,
                                  .time_limit_seconds = REPLAN_SECONDS};
 }
 
@@ -35,13 +37,19 @@ static delta_status_t list_parts(const delta_session_t *session, const delta_pro
   return DELTA_OK;
 }
 
-delta_status_t delta_session_plan_again(delta_session_t *session) {
+// A plan for a budget, made while the caller waits.
+static delta_status_t make_plan(delta_session_t *session, uint64_t budget_bytes, delta_plan_t **out_plan) {
   const delta_program_parts_t **parts = NULL;
+  *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(list_parts(session, &parts));
-  const delta_refit_options_t options = refit_options(session, parts, session->budget_bytes);
-  delta_status_t status = delta_plan_refit(&options, session->allocator, &session->own_plan);
+  const delta_refit_options_t options = refit_options(session, parts, budget_bytes);
+  delta_status_t status = delta_plan_refit(&options, session->allocator, out_plan);
   delta_release(session->allocator, parts);
-  if (status) return status;
+  return status;
+}
+
+delta_status_t delta_session_plan_again(delta_session_t *session) {
+  DELTA_RETURN_IF_ERROR(make_plan(session, session->budget_bytes, &session->own_plan));
   session->plan = session->own_plan;
   session->state_bytes = session->plan->totals.state_bytes;
   char budget[DELTA_SIZE_TEXT_BYTES], planned[DELTA_SIZE_TEXT_BYTES];
@@ -73,7 +81,7 @@ void delta_session_stop_planning(delta_session_t *session) {
 
 // ---- What was asked for
 
-static bool releases_anything(const delta_plan_t *plan) {
+bool delta_plan_releases_anything(const delta_plan_t *plan) {
   for (uint32_t i = 0; i < plan->program_count; ++i) {
     if (plan->programs[i].schedule->host_bytes > 0 || plan->programs[i].schedule->recomputed_nodes > 0) return true;
   }
@@ -83,7 +91,25 @@ static bool releases_anything(const delta_plan_t *plan) {
 // Whether the plan at hand is not the one for this budget: too large for it, slower than it must be, or made for copies of other speeds.
 static bool needs_plan(const delta_session_t *session, uint64_t budget_bytes) {
   if (session->plan->totals.arena_bytes > budget_bytes || session->watch.wants_plan) return true;
-  return budget_bytes > session->budget_bytes && releases_anything(session->plan);
+  return budget_bytes > session->budget_bytes && delta_plan_releases_anything(session->plan);
+}
+
+static void refuse_budget(delta_session_t *session, delta_status_t why);
+
+// Begins to make a plan for a budget where that is needed.
+static delta_status_t follow_ask(delta_session_t *session, uint64_t budget_bytes) {
+  session->wanted_budget_bytes = budget_bytes;
+  if (session->replan || !needs_plan(session, budget_bytes)) return DELTA_OK;
+  return start_planning(session);
+}
+
+// Under the mutex. While a program runs, its thread takes what was asked for when it next looks.
+static delta_status_t ask_for_least(delta_session_t *session) {
+  delta_reflex_t *reflex = &session->reflex;
+  reflex->asked_bytes = reflex->user_bytes < reflex->limit_bytes ? reflex->user_bytes : reflex->limit_bytes;
+  if (!reflex->is_running) return follow_ask(session, reflex->asked_bytes);
+  atomic_store(&reflex->has_ask, true);
+  return DELTA_OK;
 }
 
 delta_status_t delta_session_set_budget(delta_session_t *session, const char *budget) {
@@ -93,9 +119,43 @@ delta_status_t delta_session_set_budget(delta_session_t *session, const char *bu
     DELTA_RETURN_IF_ERROR(delta_budget_resolve(budget, UINT64_MAX, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
                                                session->device->granule_bytes, &budget_bytes));
   }
-  session->wanted_budget_bytes = budget_bytes;
-  if (session->replan || !needs_plan(session, budget_bytes)) return DELTA_OK;
-  return start_planning(session);
+  pthread_mutex_lock(&session->reflex.mutex);
+  session->reflex.user_bytes = budget_bytes;
+  delta_status_t status = ask_for_least(session);
+  pthread_mutex_unlock(&session->reflex.mutex);
+  return status;
+}
+
+void delta_session_limit_budget(delta_session_t *session, uint64_t limit_bytes) {
+  pthread_mutex_lock(&session->reflex.mutex);
+  session->reflex.limit_bytes = limit_bytes;
+  // A program runs: this only asks, and cannot fail.
+  delta_status_free(ask_for_least(session));
+  pthread_mutex_unlock(&session->reflex.mutex);
+}
+
+bool delta_session_take_ask(delta_session_t *session) {
+  if (!atomic_load(&session->reflex.has_ask)) return false;
+  pthread_mutex_lock(&session->reflex.mutex);
+  const uint64_t asked_bytes = session->reflex.asked_bytes;
+  atomic_store(&session->reflex.has_ask, false);
+  pthread_mutex_unlock(&session->reflex.mutex);
+  delta_status_t status = follow_ask(session, asked_bytes);
+  if (status) refuse_budget(session, status);
+  return !status;
+}
+
+void delta_session_begin_run(delta_session_t *session) {
+  pthread_mutex_lock(&session->reflex.mutex);
+  session->reflex.is_running = true;
+  pthread_mutex_unlock(&session->reflex.mutex);
+}
+
+void delta_session_end_run(delta_session_t *session) {
+  delta_session_take_ask(session);
+  pthread_mutex_lock(&session->reflex.mutex);
+  session->reflex.is_running = false;
+  pthread_mutex_unlock(&session->reflex.mutex);
 }
 
 // ---- Following it
@@ -110,6 +170,7 @@ static void drop_other_batches(delta_session_t *session) {
 
 static delta_status_t shrink_arena(delta_session_t *session) {
   const uint64_t arena_bytes = session->plan->totals.arena_bytes;
+  for (uint32_t i = 0; i < session->plan->program_count; ++i) delta_session_drop_changes(session->programs.items[i]);
   if (arena_bytes >= session->committed_bytes) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(session->device->driver->arena_commit(session->arena, arena_bytes));
   session->committed_bytes = arena_bytes;
@@ -147,8 +208,10 @@ static delta_status_t make_successors(delta_session_t *session, const delta_plan
 static void put_successors(delta_session_t *session, const delta_plan_t *plan, successor_t *successors) {
   for (uint32_t i = 0; i < plan->program_count; ++i) {
     delta_live_program_t *program = session->programs.items[i];
+    delta_session_drop_changes(program);
     delta_executor_take_kernels(successors[i].executor);
     delta_executor_destroy(program->executor);
+    program->ran = NULL;
     delta_release(session->allocator, program->times);
     program->executor = successors[i].executor;
     program->times = successors[i].times;
@@ -209,6 +272,7 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
   session->plan = plan;
   session->state_bytes = plan->totals.state_bytes;
   session->budget_bytes = plan->totals.budget_bytes;
+  session->reflex.offload_speed = session->reflex.prefetch_speed = 0;
   delta_session_restart_watch(session);
   if (session->tier) DELTA_RETURN_IF_ERROR(delta_tier_trim(session->tier, most_host_bytes(plan)));
   return shrink_arena(session);
@@ -220,6 +284,9 @@ static void refuse_budget(delta_session_t *session, delta_status_t why) {
   delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(session->wanted_budget_bytes, to),
                    budget_text(session->budget_bytes, from), delta_status_message(why));
   delta_log(session->options.log, DELTA_LOG_WARNING, "%s", session->events.texts[session->events.count - 1]);
+  delta_pressure_t *pressure = &session->pressure;
+  if (pressure->limit_bytes < UINT64_MAX && pressure->limit_bytes > pressure->refused_bytes)
+    pressure->refused_bytes = pressure->limit_bytes;
   session->wanted_budget_bytes = session->budget_bytes;
   delta_status_free(why);
 }
@@ -251,13 +318,26 @@ static delta_status_t adopt_plan(delta_session_t *session, delta_plan_t *plan) {
   return status;
 }
 
+delta_status_t delta_session_replan_now(delta_session_t *session, bool *out_adopted) {
+  const delta_plan_t *before = session->plan;
+  delta_plan_t *plan = NULL;
+  *out_adopted = false;
+  delta_session_stop_planning(session);
+  const uint64_t budget_bytes = session->wanted_budget_bytes < session->budget_bytes ? session->wanted_budget_bytes : session->budget_bytes;
+  DELTA_RETURN_IF_ERROR(make_plan(session, budget_bytes, &plan));
+  delta_status_t status = adopt_plan(session, plan);
+  *out_adopted = !status && session->plan != before;
+  return status;
+}
+
 // The plan at hand does for the budget that was asked for.
 static delta_status_t keep_plan(delta_session_t *session) {
   char from[BUDGET_TEXT_BYTES], to[BUDGET_TEXT_BYTES];
   delta_events_add(&session->events, "budget %s, was %s: the plan stays", budget_text(session->wanted_budget_bytes, to),
                    budget_text(session->budget_bytes, from));
+  const bool is_lower = session->wanted_budget_bytes < session->budget_bytes;
   session->budget_bytes = session->wanted_budget_bytes;
-  if (session->committed_bytes <= session->budget_bytes) return DELTA_OK;
+  if (!is_lower && session->committed_bytes <= session->budget_bytes) return DELTA_OK;
   drop_other_batches(session);
   return shrink_arena(session);
 }
@@ -285,9 +365,13 @@ delta_status_t delta_session_adapt(delta_session_t *session) {
     }
     if (!session->replan) DELTA_RETURN_IF_ERROR(start_planning(session));
     // More memory can wait for its plan, less cannot.
-    const bool is_urgent = session->committed_bytes > session->wanted_budget_bytes;
+    const uint64_t wanted_bytes = session->wanted_budget_bytes;
+    const bool is_urgent = session->committed_bytes > wanted_bytes || session->plan->totals.arena_bytes > wanted_bytes;
     if (!is_urgent && !delta_replan_is_done(session->replan)) return DELTA_OK;
     DELTA_RETURN_IF_ERROR(end_planning(session));
   }
-  return DELTA_OK;
+  // A larger budget that was taken back before its plan was there has left its room.
+  if (session->committed_bytes <= session->budget_bytes) return DELTA_OK;
+  drop_other_batches(session);
+  return shrink_arena(session);
 }

@@ -8,17 +8,6 @@ static const double LEAST_WAIT_SECONDS = 0.25; // in the window
 static const double LEAST_WAIT_SHARE = 0.1;    // of its time
 static const double MOST_SLOWNESS = 2;         // against the speed that was planned with
 
-// Bytes of a schedule's copies on a lane.
-static double copied_bytes(const delta_schedule_t *schedule, delta_lane_t lane) {
-  double sum_bytes = 0;
-  for (uint32_t s = 0; s < schedule->step_count; ++s) {
-    const delta_schedule_step_t *step = &schedule->steps[s];
-    if (step->lane != lane || step->kind == DELTA_STEP_RUN) continue;
-    sum_bytes += (double)schedule->buffers[step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0]].size_bytes;
-  }
-  return sum_bytes;
-}
-
 static bool is_slow(double bytes, double seconds, double planned_speed, double *out_speed) {
   *out_speed = seconds > 0 ? bytes / seconds : 0;
   return *out_speed > 0 && *out_speed * MOST_SLOWNESS < planned_speed;
@@ -52,8 +41,8 @@ void delta_session_watch(delta_session_t *session, const delta_live_program_t *p
   delta_watch_t *watch = &session->watch;
   const bool is_first = program == session->programs.items[0];
   if (!is_first || program->schedule->host_bytes == 0 || watch->wants_plan) return;
-  watch->offload_bytes += copied_bytes(program->schedule, DELTA_LANE_OFFLOAD);
-  watch->prefetch_bytes += copied_bytes(program->schedule, DELTA_LANE_PREFETCH);
+  watch->offload_bytes += result->lanes[DELTA_LANE_OFFLOAD].copied_bytes;
+  watch->prefetch_bytes += result->lanes[DELTA_LANE_PREFETCH].copied_bytes;
   watch->offload_seconds += result->lanes[DELTA_LANE_OFFLOAD].busy_seconds;
   watch->prefetch_seconds += result->lanes[DELTA_LANE_PREFETCH].busy_seconds;
   watch->wait_seconds += result->lanes[DELTA_LANE_COMPUTE].wait_seconds;

@@ -1,7 +1,7 @@
 // Trains every model of the folders given at three budgets, and compares with training without one: losses, weights, optimizer states and statistics must be the
 // same to the last bit, committed bytes never above the budget, and one granule less than the smallest budget must be refused. Prints a line per case and a total.
 //
-//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME (delta)] [--time-limit SECONDS (1)]
+//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME (delta)] [--time-limit SECONDS (1)] [--device NAME (cpu)] [--granule BYTES (4096)]
 //
 // FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy.
 #include <stdio.h>
@@ -13,7 +13,9 @@
 #include "base/allocator.h"
 #include "tests/support/model_run.h"
 
-enum { MOST_MODELS = 256, STEPS = 3, GRANULE_BYTES = 4096 };
+enum { MOST_MODELS = 256, STEPS = 3 };
+
+static uint64_t granule_bytes = 4096;
 
 // What a training left behind.
 typedef struct outcome {
@@ -117,7 +119,7 @@ static void run_case(const delta_test_model_run_t *run, const char *what, const 
 // One granule less than the smallest budget: no plan.
 static void run_refusal(const delta_test_model_run_t *run, uint64_t minimum_bytes, totals_t *totals) {
   char budget[32];
-  snprintf(budget, sizeof budget, "%llu", (unsigned long long)(minimum_bytes - GRANULE_BYTES));
+  snprintf(budget, sizeof budget, "%llu", (unsigned long long)(minimum_bytes - granule_bytes));
   const delta_plan_options_t options = delta_test_model_plan_options(run, run->policy, budget);
   delta_plan_t *plan = NULL;
   delta_status_t status = delta_plan_create(&options, delta_allocator_system(), &plan, NULL);
@@ -188,13 +190,18 @@ int main(int argc, char **argv) {
       settings.time_limit_seconds = atof(argv[++k]);
     } else if (strcmp(argv[k], "--batch") == 0 && k + 1 < argc) {
       settings.batch = atoll(argv[++k]);
+    } else if (strcmp(argv[k], "--device") == 0 && k + 1 < argc) {
+      settings.device = argv[++k];
+    } else if (strcmp(argv[k], "--granule") == 0 && k + 1 < argc) {
+      granule_bytes = strtoull(argv[++k], NULL, 10);
     } else {
       count = delta_test_list_models(argv[k], models, count, MOST_MODELS);
     }
   }
   if (count == 0) {
     fprintf(stderr,
-            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME] [--time-limit SECONDS]; "
+            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME] [--time-limit SECONDS] [--device NAME] "
+            "[--granule BYTES]; "
             "FOLDER has models or a folder per model\n");
     return 2;
   }

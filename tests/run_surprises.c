@@ -1,7 +1,9 @@
-// Trains models while memory and disk do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics must
-// be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script. Prints a line per script that fails and a total.
+// Trains models while memory, disk and processor do not behave as planned, and compares with training that nothing disturbs: losses, weights, optimizer states and statistics
+// must be the same to the last bit, and every step lies within the budget that was asked for before it. What goes wrong is drawn from the number of the script: budgets cut and
+// raised between and amid steps, copies that are late, a disk that is slow or full, slow operators, memory that others take, a batch of another size. Prints a line per script
+// that fails, how many steps it took at most to react to each kind of surprise, and a total.
 //
-//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
+//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--device NAME (cpu)] [--verbose]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,38 @@
 #include "tests/support/model_run.h"
 #include "tests/support/surprise_device.h"
 
-enum { MOST_MODELS = 64, STEPS = 6 };
+enum { MOST_MODELS = 64, STEPS = 6, MOST_LAUNCHES = 60 };
+
+// X(identifier, text): surprises that are answered; what is printed of each is how many steps came between it and the answer, at most.
+#define KINDS(X)                                  \
+  X(CUT, "a budget cut between steps")            \
+  X(CUT_AMID, "a budget cut amid a step")         \
+  X(SHORT, "memory that others take")             \
+  X(SLOW_DISK, "a disk that is slow, waited for") \
+  X(FULL_DISK, "a full disk")
+
+typedef enum kind {
+#define KIND_ENUM(id, text) id,
+  KINDS(KIND_ENUM)
+#undef KIND_ENUM
+      KIND_COUNT
+} kind_t;
+
+static const char *const kind_texts[] = {
+#define KIND_TEXT(id, text) text,
+    KINDS(KIND_TEXT)
+#undef KIND_TEXT
+};
+
+typedef struct reactions {
+  uint32_t times, longest;
+  uint32_t within; // answered in the step itself
+} reactions_t;
+
+static reactions_t reactions[KIND_COUNT];
 
 static bool is_verbose;
+static const char *device_name; // NULL: the CPU
 
 typedef struct outcome {
   double losses[STEPS + 1]; // steps and an evaluation
@@ -35,8 +66,14 @@ typedef struct script {
   uint32_t number;
   uint64_t state; // of what is drawn
   double planned;
-  double budgets[STEPS]; // asked for before the step; below 0: no change
-  bool is_inside[STEPS]; // asked for while the step is fed
+  double budgets[STEPS];     // asked for before the step; below 0: no change
+  bool is_inside[STEPS];     // asked for while the step is fed
+  uint32_t launches[STEPS];  // or before this operator of it; 0: not amid it
+  double disk_speeds[STEPS]; // bytes a second; 0: as it is
+  bool is_full[STEPS];       // no write works
+  double slownesses[STEPS];  // of operators
+  double short_parts[STEPS]; // of the arena that the system cannot give any more; 0: none
+  delta_memory_numbers_t memory;
   delta_test_surprises_t surprises;
 } script_t;
 
@@ -53,6 +90,11 @@ static script_t make_script(uint32_t number) {
   for (int step = 0; step < STEPS; ++step) {
     script.budgets[step] = draw_if(&script, 0.5) ? draw(&script) * draw(&script) : -1;
     script.is_inside[step] = draw_if(&script, 0.3);
+    if (draw_if(&script, 0.4)) script.launches[step] = 1 + (uint32_t)(draw(&script) * MOST_LAUNCHES);
+    if (draw_if(&script, 0.2)) script.disk_speeds[step] = 2e5 + 4e6 * draw(&script);
+    script.is_full[step] = draw_if(&script, 0.1);
+    if (draw_if(&script, 0.15)) script.slownesses[step] = 2 + 2 * draw(&script);
+    if (draw_if(&script, 0.15)) script.short_parts[step] = 0.3 * draw(&script);
   }
   return script;
 }
@@ -70,26 +112,105 @@ static delta_status_t change_budget(const subject_t *subject, delta_session_t *s
   return delta_session_set_budget(session, budget);
 }
 
-// What a step's feed knows.
+// What a step's feed knows, and what happens amid a step.
 typedef struct feed {
   const subject_t *subject;
   delta_session_t *session;
-  const script_t *script;
+  script_t *script;
   int step;
+  uint32_t first_launch; // of the step
+  uint64_t wanted_bytes; // before what is asked for amid it
 } feed_t;
 
 static delta_status_t change_inside(void *self) {
   const feed_t *feed = self;
-  return feed->script->is_inside[feed->step] ? change_budget(feed->subject, feed->session, feed->script, feed->step) : DELTA_OK;
+  const bool is_inside = feed->script->is_inside[feed->step] && feed->script->launches[feed->step] == 0;
+  return is_inside ? change_budget(feed->subject, feed->session, feed->script, feed->step) : DELTA_OK;
+}
+
+static void change_amid(void *self, uint32_t launch) {
+  const feed_t *feed = self;
+  const uint32_t wanted = feed->script->launches[feed->step];
+  if (wanted == 0 || launch - feed->first_launch + 1 != wanted) return;
+  delta_status_free(change_budget(feed->subject, feed->session, feed->script, feed->step));
+}
+
+static void read_played(void *self, delta_memory_numbers_t *out_numbers) { *out_numbers = ((const script_t *)self)->memory; }
+
+// Sets what the device and the system do in a step.
+static void disturb(const feed_t *feed) {
+  script_t *script = feed->script;
+  const int step = feed->step;
+  // A state whose home is below has no other place: a disk that is full then ends the training.
+  const bool may_be_full = script->is_full[step] && delta_plan_home_bytes(feed->session->plan) == 0;
+  script->surprises.copy_bytes_per_second = script->disk_speeds[step];
+  script->surprises.kernel_slowness = script->slownesses[step];
+  script->surprises.write_that_fails = may_be_full ? script->surprises.writes : UINT32_MAX;
+  script->surprises.writes_that_fail = may_be_full ? UINT32_MAX - script->surprises.writes : 0;
+  script->memory = (delta_memory_numbers_t){.system_left_bytes = INT64_C(1) << 40, .process_left_bytes = INT64_MAX};
+  if (script->short_parts[step] > 0) {
+    const double short_bytes = script->short_parts[step] * (double)feed->session->committed_bytes;
+    script->memory.system_left_bytes = (INT64_C(48) << 20) - (int64_t)short_bytes;
+  }
+}
+
+// A surprise was answered after so many steps.
+static void note(kind_t kind, uint32_t steps) {
+  reactions_t *entry = &reactions[kind];
+  ++entry->times;
+  entry->within += steps == 0;
+  if (steps > entry->longest) entry->longest = steps;
+}
+
+static bool has_event(const delta_run_report_t *report, const char *text) {
+  for (size_t e = 0; e < report->event_count; ++e) {
+    if (strstr(report->events[e], text)) return true;
+  }
+  return false;
+}
+
+// What has been asked for and is not done yet: the step since which, or -1.
+typedef struct pending {
+  int cut_step;
+  kind_t kind;
+} pending_t;
+
+// Looks at what a step did about what happened.
+static void note_reactions(const feed_t *feed, const delta_run_report_t *report, pending_t *pending) {
+  const delta_session_t *session = feed->session;
+  const script_t *script = feed->script;
+  const bool is_amid = script->budgets[feed->step] >= 0 && (script->launches[feed->step] > 0 || script->is_inside[feed->step]);
+  const bool is_cut = session->wanted_budget_bytes < feed->wanted_bytes;
+  if (is_cut && pending->cut_step < 0) {
+    pending->cut_step = feed->step;
+    pending->kind = script->short_parts[feed->step] > 0 ? SHORT : is_amid ? CUT_AMID : CUT;
+  }
+  if (pending->cut_step >= 0 && session->committed_bytes <= session->wanted_budget_bytes) {
+    note(pending->kind, (uint32_t)(feed->step - pending->cut_step));
+    pending->cut_step = -1;
+  }
+  if (has_event(report, "copies are late") || has_event(report, "slower copies")) note(SLOW_DISK, 0);
+  if (has_event(report, "is one that fails")) note(FULL_DISK, 0);
 }
 
 // Steps, the third with a sample less, and an evaluation.
 static delta_status_t train(const subject_t *subject, delta_session_t *session, int64_t batch, script_t *script, outcome_t *outcome) {
   delta_run_report_t report;
+  pending_t pending = {.cut_step = -1};
+  session->pressure.reader = (delta_memory_reader_t){.read = read_played, .self = script};
+  session->pressure.period_seconds = 0.002;
   for (int step = 0; step < STEPS; ++step) {
-    feed_t feed = {.subject = subject, .session = session, .script = script, .step = step};
-    if (!script->is_inside[step]) DELTA_RETURN_IF_ERROR(change_budget(subject, session, script, step));
+    feed_t feed = {.subject = subject,
+                   .session = session,
+                   .script = script,
+                   .step = step,
+                   .first_launch = script->surprises.launches,
+                   .wanted_bytes = session->wanted_budget_bytes};
+    if (!script->is_inside[step] && script->launches[step] == 0) DELTA_RETURN_IF_ERROR(change_budget(subject, session, script, step));
     const uint64_t wanted_bytes = session->wanted_budget_bytes;
+    script->surprises.on_launch = change_amid;
+    script->surprises.self = &feed;
+    disturb(&feed);
     const int64_t rows = step == 2 && batch > 1 && !delta_session_has_fixed_batch(session) ? batch - 1 : batch;
     DELTA_RETURN_IF_ERROR(delta_test_run_seeded_with(session, DELTA_RUN_TRAIN, rows, (uint64_t)step, change_inside, &feed, &report));
     outcome->losses[step] = report.loss;
@@ -97,11 +218,14 @@ static delta_status_t train(const subject_t *subject, delta_session_t *session, 
       if (strstr(report.events[e], "refused")) return delta_status_make(INTERNAL, "step %d: %s", step, report.events[e]);
       if (is_verbose) printf("%s, script %u, step %d: %s\n", subject->model.name, script->number, step, report.events[e]);
     }
-    if (report.arena_peak_bytes > wanted_bytes) {
+    note_reactions(&feed, &report, &pending);
+    const uint64_t most_bytes = wanted_bytes > session->wanted_budget_bytes ? wanted_bytes : session->wanted_budget_bytes;
+    if (report.arena_peak_bytes > most_bytes) {
       return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step,
-                               (unsigned long long)report.arena_peak_bytes, (unsigned long long)wanted_bytes);
+                               (unsigned long long)report.arena_peak_bytes, (unsigned long long)most_bytes);
     }
   }
+  script->surprises.on_launch = NULL;
   DELTA_RETURN_IF_ERROR(delta_test_run_seeded(session, DELTA_RUN_EVALUATE, batch, 99, &report));
   outcome->losses[STEPS] = report.loss;
   return delta_test_read_all_states(session, &outcome->states, &outcome->state_bytes);
@@ -132,7 +256,7 @@ static delta_status_t plan_and_train(const subject_t *subject, const char *polic
 }
 
 static delta_status_t prepare(subject_t *subject, int threads) {
-  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .threads = threads};
+  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .device = device_name, .threads = threads};
   DELTA_RETURN_IF_ERROR(delta_test_read_about(&subject->run));
   script_t quiet = {.surprises = DELTA_TEST_NO_SURPRISE};
   for (int step = 0; step < STEPS; ++step) quiet.budgets[step] = -1;
@@ -200,6 +324,8 @@ int main(int argc, char **argv) {
       scripts = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--first") == 0 && has_value) {
       first = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--device") == 0 && has_value) {
+      device_name = argv[++k];
     } else if (strcmp(argv[k], "--verbose") == 0) {
       is_verbose = true;
     } else if (strcmp(argv[k], "--models") == 0 && has_value) {
@@ -228,6 +354,10 @@ int main(int argc, char **argv) {
     failed += !is_right;
   }
   for (size_t s = 0; s < count; ++s) delta_release(delta_allocator_system(), subjects[s].wanted.states);
+  for (int k = 0; k < KIND_COUNT; ++k) {
+    printf("%-32s %4u times, %4u answered within the step, the others after %u steps at most\n", kind_texts[k], reactions[k].times,
+           reactions[k].within, reactions[k].longest);
+  }
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
 }

@@ -1,14 +1,16 @@
 // Elementary functions of float32 that compilers turn into vector code: no branches, no tables, no calls. The definition that the reference and the
-// kernels share, so that their results have the same bits.
+// kernels share, so that their results have the same bits. C, and C++ of device code.
 //
 // Each computes in float64 and rounds once: the polynomials are exact to about 1e-9, so results are within 1 unit in the last place of the true ones.
 // The exponents of float64 hold all float32 results, so overflow and denormal numbers come right from the rounding.
 #ifndef DELTA_ONNX_GRAPH_EXPR_MATH_H_
 #define DELTA_ONNX_GRAPH_EXPR_MATH_H_
 
+#ifndef DELTA_DEVICE_TEXT // what compiles device code while the program runs knows these without headers
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#endif
 
 static inline uint64_t delta_real_bits(double value) {
   uint64_t bits;
@@ -40,7 +42,8 @@ static inline delta_exp_parts_t delta_exp_parts(double x) {
   p = p * r + 1.0 / 6;
   p = p * r + 0.5;
   p = p * r + 1.0;
-  return (delta_exp_parts_t){p * r, delta_real_of_bits((delta_real_bits(shifted) - delta_real_bits(shift) + 1023) << 52)};
+  const delta_exp_parts_t parts = {p * r, delta_real_of_bits((delta_real_bits(shifted) - delta_real_bits(shift) + 1023) << 52)};
+  return parts;
 }
 
 static inline double delta_clamp_real(double x, double low, double high) { return x < low ? low : x > high ? high : x; }

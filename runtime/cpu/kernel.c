@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include "onnx/graph/virtual.h"
 #include "runtime/cpu/device.h"
 
 static const delta_cpu_kernel_row_t kernel_rows[] = {
@@ -107,6 +108,8 @@ delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_
   }
   if (status) return status;
   out_offer->workspace_bytes = kernel->workspace_bytes;
+  out_offer->works_in_row = kernel->works_in_row;
+  if (!kernel->reads_virtual && delta_reads_virtual(graph, node)) out_offer->refusal = "it reads no parts in place of a whole";
   delta_cpu_kernel_destroy(kernel);
   return DELTA_OK;
 }

@@ -31,6 +31,8 @@ struct delta_kernel {
   int32_t threads;
   void *state; // Owned; the row's.
   size_t workspace_bytes;
+  bool works_in_row;  // set by prepare: as a kernel offer's
+  bool reads_virtual; // set by prepare: it takes virtual inputs
 };
 
 DELTA_MUST_USE delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,

@@ -55,6 +55,7 @@ delta_status_t delta_cpu_moments_compiled_prepare(delta_kernel_t *kernel) {
   delta_moments_code_t *code = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &code));
   kernel->state = code;
+  kernel->reads_virtual = true;
   const char *reason = plan_moments(kernel->graph, kernel->node, code);
   if (reason) return delta_status_make(UNSUPPORTED, "%s", reason);
   kernel->workspace_bytes = delta_sums_workspace_bytes(&code->mean);

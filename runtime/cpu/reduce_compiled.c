@@ -23,6 +23,7 @@ delta_status_t delta_cpu_reduce_compiled_prepare(delta_kernel_t *kernel) {
   delta_sums_t *sums = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &sums));
   kernel->state = sums;
+  kernel->reads_virtual = true;
   const char *reason = plan_reduce(kernel->graph, kernel->node, sums);
   if (reason) return delta_status_make(UNSUPPORTED, "%s", reason);
   kernel->workspace_bytes = delta_sums_workspace_bytes(sums);

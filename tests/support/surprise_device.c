@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "runtime/cpu/kernel.h"
 #include "tests/support/model_run.h"
 
@@ -33,6 +34,13 @@ static void be_late(uint64_t *drawn, double most_seconds) {
   if (most_seconds > 0) sleep_for((double)(delta_test_next_bits(drawn) >> 11) * 0x1p-53 * most_seconds);
 }
 
+// A copy that began at a time takes as long as the script's speed has it.
+static void be_slow(double start_seconds, size_t size_bytes) {
+  if (script->copy_bytes_per_second <= 0) return;
+  const double left_seconds = start_seconds + (double)size_bytes / script->copy_bytes_per_second - delta_clock_seconds();
+  if (left_seconds > 0) sleep_for(left_seconds);
+}
+
 static void surprise_destroy(delta_tier_t *base) {
   surprise_tier_t *tier = (surprise_tier_t *)base;
   delta_tier_destroy(tier->inner);
@@ -47,20 +55,26 @@ static delta_status_t surprise_resize(delta_tier_t *base, uint64_t size_bytes) {
 static delta_status_t surprise_write(delta_tier_t *base, uint64_t offset_bytes, const void *data, size_t size_bytes) {
   surprise_tier_t *tier = (surprise_tier_t *)base;
   const uint32_t number = script->writes++;
+  const double start_seconds = delta_clock_seconds();
   be_late(&tier->drawn[0], script->copy_delay_seconds);
   while (number == script->write_that_hangs && !atomic_load(&is_released)) sleep_for(0.01);
   if (number >= script->write_that_fails && number - script->write_that_fails < script->writes_that_fail) {
     return delta_status_make(IO, "write number %u is one that fails", number);
   }
-  return delta_tier_write(tier->inner, offset_bytes, data, size_bytes);
+  delta_status_t status = delta_tier_write(tier->inner, offset_bytes, data, size_bytes);
+  be_slow(start_seconds, size_bytes);
+  return status;
 }
 
 static delta_status_t surprise_read(delta_tier_t *base, uint64_t offset_bytes, void *data, size_t size_bytes) {
   surprise_tier_t *tier = (surprise_tier_t *)base;
   const uint32_t number = script->reads++;
+  const double start_seconds = delta_clock_seconds();
   be_late(&tier->drawn[1], script->copy_delay_seconds);
   if (number == script->read_that_fails) return delta_status_make(IO, "read number %u is one that fails", number);
-  return delta_tier_read(tier->inner, offset_bytes, data, size_bytes);
+  delta_status_t status = delta_tier_read(tier->inner, offset_bytes, data, size_bytes);
+  be_slow(start_seconds, size_bytes);
+  return status;
 }
 
 static const delta_tier_driver_t tier_driver = {
@@ -98,10 +112,14 @@ static void touch(const delta_kernel_t *kernel, const delta_tensor_id_t *ids, vo
 
 static delta_status_t surprise_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel,
                                       const delta_kernel_buffers_t *buffers) {
+  const double start_seconds = delta_clock_seconds();
+  if (script->on_launch) script->on_launch(script->self, script->launches);
+  ++script->launches;
   be_late(&kernel_draws, script->kernel_delay_seconds);
   touch(kernel, kernel->node->inputs, (void *const *)buffers->inputs, kernel->node->input_count, false);
   delta_status_t status = cpu_driver->launch(device, lane, kernel, buffers);
   touch(kernel, kernel->node->outputs, buffers->outputs, kernel->node->output_count, true);
+  if (script->kernel_slowness > 1) sleep_for((script->kernel_slowness - 1) * (delta_clock_seconds() - start_seconds));
   return status;
 }
 
