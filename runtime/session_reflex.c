@@ -151,6 +151,7 @@ static delta_status_t amend_with(reflex_run_t *run, const delta_run_result_t *pa
                                          .is_refused = facts->has_failed,
                                          .taken = facts->taken,
                                          .taken_count = part->kept_tensors,
+                                         .dead_are_lost = session->options.verify_arena != 0,
                                          .capacity_bytes = capacity_bytes,
                                          .host_limit_bytes = session->plan->totals.host_budget_bytes};
   DELTA_RETURN_IF_ERROR(amend(&options, session->allocator, out_amendment));
