@@ -40,18 +40,21 @@ static bool is_expected(const delta_graph_t *graph, const delta_node_t *node) {
   return node->op != DELTA_CORE_EACH && !delta_reads_virtual(graph, node);
 }
 
-// The kernel that was measured, or one that stands for whatever will run the node.
+// The kernels that were measured, or one that stands for whatever will run the node.
 static delta_status_t absent_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank,
                                           delta_kernel_offer_t *out_offer, bool *out_exists) {
-  *out_exists = rank == 0;
-  if (rank > 0) return DELTA_OK;
   char key[DELTA_PROFILE_KEY_BYTES];
   delta_profile_key(graph, delta_graph_node(graph, node), key);
-  const delta_profile_entry_t *entry = delta_profile_entry(device->profile, key);
-  *out_offer = (delta_kernel_offer_t){.name = entry && entry->kernel ? entry->kernel : delta_absent_kernel,
-                                      .workspace_bytes = entry ? entry->workspace_bytes : 0,
-                                      .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
+  const delta_profile_entry_t *entry = delta_profile_first(device->profile, key);
+  *out_exists = entry || rank == 0;
+  *out_offer =
+      (delta_kernel_offer_t){.name = delta_absent_kernel, .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
   if (!entry && !is_expected(graph, delta_graph_node(graph, node))) out_offer->refusal = "no kernel for it was measured";
+  for (uint32_t k = 0; entry && k < rank; ++k) entry = delta_profile_next(device->profile, entry);
+  if (rank > 0) *out_exists = entry != NULL;
+  if (!entry) return DELTA_OK;
+  out_offer->name = entry->kernel;
+  out_offer->workspace_bytes = entry->workspace_bytes;
   return DELTA_OK;
 }
 

@@ -131,9 +131,9 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   if (choice->plain) {
     DELTA_GOTO_IF_ERROR(status, plain_selection(out_parts->graph, allocator, &out_parts->selection), cleanup);
   } else {
-    DELTA_GOTO_IF_ERROR(status,
-                        delta_select(device, out_parts->graph, delta_profiler_profile(choice->profiler), allocator, &out_parts->selection),
-                        cleanup);
+    const delta_select_options_t select_options = {
+        .device = device, .graph = out_parts->graph, .profile = delta_profiler_profile(choice->profiler), .source = choice->kernels};
+    DELTA_GOTO_IF_ERROR(status, delta_select(&select_options, allocator, &out_parts->selection), cleanup);
   }
   const delta_problem_graph_options_t problem_options = {
       .costs = out_parts->selection->costs,
@@ -156,6 +156,27 @@ void delta_program_deinit(delta_program_parts_t *parts) {
   delta_selection_free(parts->selection);
   delta_graph_free(parts->graph);
   *parts = (delta_program_parts_t){0};
+}
+
+static delta_status_t record_kernels(const delta_selection_t *selection, delta_plan_t *plan, delta_plan_program_t *program) {
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, selection->node_count, &program->kernels));
+  program->kernel_count = 0;
+  for (uint32_t i = 0; i < selection->node_count; ++i) {
+    const char *name = selection->names[i];
+    char *copy = NULL;
+    if (!name) continue; // a view
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, name, strlen(name), &copy));
+    program->kernels[program->kernel_count++] = copy;
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_program_record(const delta_program_parts_t *parts, delta_plan_t *plan, delta_plan_program_t *program) {
+  void *layouts = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
+  program->layouts = layouts;
+  program->layout_count = parts->layout_count;
+  return record_kernels(parts->selection, plan, program);
 }
 
 delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,

@@ -7,13 +7,15 @@
 #include "runtime/cuda/philox.h"
 
 // Sizes for elements of type T: so that what a block shares stays below 48 KiB.
-template <typename T> struct attention_sizes {
+template <typename T>
+struct attention_sizes {
   typedef typename delta_types<T>::work work;
   enum { TILE = sizeof(work) == 8 ? 32 : 64, SIDE = 16, MICRO = TILE / SIDE, DEPTH = 16 };
 };
 
 // What the threads of a block share.
-template <typename T> struct attention_shared {
+template <typename T>
+struct attention_shared {
   typedef attention_sizes<T> sizes;
   typename sizes::work left[sizes::TILE][sizes::DEPTH + 1], right[sizes::TILE][sizes::DEPTH + 1];
   typename sizes::work tile[sizes::TILE][sizes::TILE + 1];
@@ -21,7 +23,8 @@ template <typename T> struct attention_shared {
 };
 
 // MICRO by MICRO elements of one thread.
-template <typename T> struct attention_micro {
+template <typename T>
+struct attention_micro {
   typedef attention_sizes<T> sizes;
   typename sizes::work at[sizes::MICRO][sizes::MICRO];
   __device__ void clear() {
@@ -31,7 +34,8 @@ template <typename T> struct attention_micro {
 };
 
 // One matrix of a tensor, from some row on: `left` rows of `width` elements are there.
-template <typename T> struct attention_rows {
+template <typename T>
+struct attention_rows {
   const T *data;
   int64_t step, left, width;
 };
@@ -69,7 +73,7 @@ static __device__ void multiply_rows(const attention_rows<T> &a, const attention
       shared->right[row][d] = is_inside && row < b.left ? delta_read<work>(b.data[row * b.step + first + d]) : (work)0;
     }
     __syncthreads();
-    DELTA_UNROLL
+    DELTA_UNROLL_4
     for (int d = 0; d < sizes::DEPTH; ++d) {
       work x[sizes::MICRO], y[sizes::MICRO];
       for (int r = 0; r < sizes::MICRO; ++r) x[r] = shared->left[tile_row() * sizes::MICRO + r][d];
@@ -81,12 +85,12 @@ static __device__ void multiply_rows(const attention_rows<T> &a, const attention
 }
 
 // Puts a tile where all threads see it.
-template <typename T> static __device__ void share_tile(const attention_micro<T> &micro, attention_shared<T> *shared) {
+template <typename T>
+static __device__ void share_tile(const attention_micro<T> &micro, attention_shared<T> *shared) {
   typedef attention_sizes<T> sizes;
   __syncthreads();
   for (int r = 0; r < sizes::MICRO; ++r)
-    for (int c = 0; c < sizes::MICRO; ++c)
-      shared->tile[tile_row() * sizes::MICRO + r][tile_column() * sizes::MICRO + c] = micro.at[r][c];
+    for (int c = 0; c < sizes::MICRO; ++c) shared->tile[tile_row() * sizes::MICRO + r][tile_column() * sizes::MICRO + c] = micro.at[r][c];
 }
 
 // sum += tile b, or with `turned` tile' b: the shared tile with the columns [first_column, + TILE) of b's rows.
@@ -103,7 +107,7 @@ static __device__ void multiply_tile(bool turned, const attention_rows<T> &b, in
       shared->rows[row][column] = is_inside ? delta_read<work>(b.data[(first + row) * b.step + first_column + column]) : (work)0;
     }
     __syncthreads();
-    DELTA_UNROLL
+    DELTA_UNROLL_4
     for (int k = 0; k < sizes::DEPTH; ++k) {
       work x[sizes::MICRO], y[sizes::MICRO];
       for (int r = 0; r < sizes::MICRO; ++r) {
@@ -161,7 +165,8 @@ static __device__ void score_tile(const delta_cuda_attention_t &a, const T *quer
 
 // What dropout multiplies the probabilities of a tile's thread with.
 template <typename T>
-static __device__ void drop_tile(const delta_cuda_attention_t &a, uint64_t key, int64_t m, int64_t i0, int64_t j0, attention_micro<T> *factors) {
+static __device__ void drop_tile(const delta_cuda_attention_t &a, uint64_t key, int64_t m, int64_t i0, int64_t j0,
+                                 attention_micro<T> *factors) {
   typedef attention_sizes<T> sizes;
   typedef typename sizes::work work;
   for (int r = 0; r < sizes::MICRO; ++r) {
@@ -181,7 +186,8 @@ static __device__ void drop_tile(const delta_cuda_attention_t &a, uint64_t key, 
 }
 
 // Of the 16 threads that share a tile's row, which are half a warp.
-template <typename Value, typename Step> static __device__ Value all_of_row(Value value, Step step) {
+template <typename Value, typename Step>
+static __device__ Value all_of_row(Value value, Step step) {
   DELTA_UNROLL
   for (int bits = 8; bits > 0; bits /= 2) value = step(value, __shfl_xor_sync(0xffffffffu, value, bits));
   return value;

@@ -21,11 +21,13 @@ typedef unsigned long long uint64_t;
 #endif
 
 #define DELTA_DEVICE static inline __device__
-// Before a loop whose turns are known: written out, so that small arrays are registers.
+// Before a loop whose turns are known: written out, so that small arrays are registers; or four turns at a time.
 #ifdef __CUDACC__
-#define DELTA_UNROLL _Pragma("unroll")
+#define DELTA_UNROLL   _Pragma("unroll")
+#define DELTA_UNROLL_4 _Pragma("unroll 4")
 #else
 #define DELTA_UNROLL
+#define DELTA_UNROLL_4
 #endif
 
 typedef struct delta_float16 {

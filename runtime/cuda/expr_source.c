@@ -73,18 +73,41 @@ static delta_status_t append_kind(delta_text_t *text, delta_reduce_kind_t kind, 
   return delta_text_append(text, ", %s, (number_t)%s)", names[kind], start);
 }
 
+// The inputs that sets share, or (with their places) those that they have each; all, when there are no sets.
+static delta_status_t append_inputs(delta_text_t *text, const delta_expr_form_t *form, const char *list, bool shared) {
+  DELTA_RETURN_IF_ERROR(delta_text_append(text, "#define %s(X)", list));
+  uint16_t place = 0;
+  for (uint16_t k = 0; k < form->expr->input_count; ++k) {
+    if (form->is_each && (form->shared >> k & 1) != shared) continue;
+    DELTA_RETURN_IF_ERROR(delta_text_append(text, " X(%u, %s", k, storage_type(form->inputs[k])));
+    DELTA_RETURN_IF_ERROR(form->is_each && !shared ? delta_text_append(text, ", %u)", place++) : delta_text_append(text, ")"));
+  }
+  return delta_text_append(text, "\n");
+}
+
 // The lists of inputs and outputs, as macros.
 static delta_status_t append_lists(delta_text_t *text, const delta_expr_form_t *form, bool real) {
   const delta_expr_t *expr = form->expr;
-  DELTA_RETURN_IF_ERROR(delta_text_append(text, "#define DELTA_EACH_INPUT(X)"));
-  for (uint16_t k = 0; k < expr->input_count; ++k)
-    DELTA_RETURN_IF_ERROR(delta_text_append(text, " X(%u, %s)", k, storage_type(form->inputs[k])));
-  DELTA_RETURN_IF_ERROR(delta_text_append(text, "\n#define DELTA_EACH_OUTPUT(X)"));
+  if (form->is_each) {
+    DELTA_RETURN_IF_ERROR(append_inputs(text, form, "DELTA_EACH_SHARED", true));
+    DELTA_RETURN_IF_ERROR(append_inputs(text, form, "DELTA_EACH_OWN", false));
+  } else {
+    DELTA_RETURN_IF_ERROR(append_inputs(text, form, "DELTA_EACH_INPUT", false));
+  }
+  DELTA_RETURN_IF_ERROR(delta_text_append(text, "#define DELTA_EACH_OUTPUT(X)"));
   for (uint16_t k = 0; k < expr->output_count; ++k) {
     DELTA_RETURN_IF_ERROR(delta_text_append(text, " X(%u, %s", k, storage_type(form->outputs[k])));
     DELTA_RETURN_IF_ERROR(form->kinds ? append_kind(text, form->kinds[k], form->outputs[k], real) : delta_text_append(text, ")"));
   }
   return delta_text_append(text, "\n");
+}
+
+// Words of a set: what stands before its addresses, and these.
+static int set_words(const delta_expr_form_t *form) {
+  enum { BEFORE_ADDRESSES = 2 };
+  int own = form->expr->output_count;
+  for (uint16_t k = 0; k < form->expr->input_count; ++k) own += !(form->shared >> k & 1);
+  return BEFORE_ADDRESSES + own;
 }
 
 delta_status_t delta_expr_source(const delta_expr_form_t *form, delta_text_t *text) {
@@ -98,6 +121,7 @@ delta_status_t delta_expr_source(const delta_expr_form_t *form, delta_text_t *te
                                           form->rank, form->group, expr->input_count, expr->output_count));
   DELTA_RETURN_IF_ERROR(append_lists(text, form, real));
   DELTA_RETURN_IF_ERROR(append_expression(text, expr));
+  if (form->is_each) return delta_text_append(text, "enum { DELTA_SET_WORDS = %d };\n%s", set_words(form), delta_text_expr_each);
   if (!form->kinds) return delta_text_append(text, "%s", delta_text_expr_pointwise);
   return delta_text_append(text, "enum { DELTA_KEPT_RANK = %d, DELTA_TEAM = %d, DELTA_TEAMS = %d, DELTA_ALONG = %d };\n%s", form->kept_rank,
                            form->team, form->teams, form->along, delta_text_expr_reduce);

@@ -48,14 +48,15 @@ static void fill_table(const delta_resize_taps_t *taps, bool backwards, const ax
 static delta_status_t make_axis(delta_kernel_t *kernel, const delta_resize_taps_t *taps, bool backwards, bool extrapolates, int32_t d) {
   resize_t *resize = kernel->state;
   axis_table_t table = {.rows = backwards ? taps->in : taps->out, .entries = taps->out * taps->count};
-  table.size_bytes = (size_t)(table.rows + 1 + table.entries) * sizeof(int64_t) + (size_t)table.entries * sizeof(double) + (size_t)table.rows;
+  table.size_bytes =
+      (size_t)(table.rows + 1 + table.entries) * sizeof(int64_t) + (size_t)table.entries * sizeof(double) + (size_t)table.rows;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, table.size_bytes, &table.data));
   fill_table(taps, backwards, &table);
   const delta_status_t status = delta_cuda_table_make(table.data, table.size_bytes, &resize->tables[d]);
   if (!status) {
     const axis_table_t placed = {.rows = table.rows, .entries = table.entries, .data = resize->tables[d]};
-    resize->launch.axes[d] = (delta_cuda_resize_axis_t){starts_of(&placed), indices_of(&placed), weights_of(&placed),
-                                                        extrapolates ? outside_of(&placed) : NULL};
+    resize->launch.axes[d] =
+        (delta_cuda_resize_axis_t){starts_of(&placed), indices_of(&placed), weights_of(&placed), extrapolates ? outside_of(&placed) : NULL};
   }
   delta_release(kernel->device->allocator, table.data);
   return status;
