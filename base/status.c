@@ -14,10 +14,11 @@ enum { MESSAGE_BYTES = 8192 };
 
 struct delta_status {
   delta_status_code_t code;
+  bool is_static; // not an address: a module has a static instance of its own, and its statuses come here
   char message[];
 };
 
-static struct delta_status status_without_memory = {DELTA_STATUS_OUT_OF_MEMORY};
+static struct delta_status status_without_memory = {DELTA_STATUS_OUT_OF_MEMORY, true};
 static const char message_without_memory[] = "out of memory while describing an error";
 
 // Builds a status from text that is already escaped and fits MESSAGE_BYTES.
@@ -25,6 +26,7 @@ static delta_status_t status_from_text(delta_status_code_t code, const char *tex
   delta_status_t status = malloc(sizeof *status + length + 1);
   if (!status) return &status_without_memory;
   status->code = code;
+  status->is_static = false;
   memcpy(status->message, text, length);
   status->message[length] = 0;
   return status;
@@ -61,7 +63,7 @@ delta_status_t delta_status_make_at(const char *file, int line, delta_status_cod
 }
 
 delta_status_t delta_status_prefix(delta_status_t status, const char *format, ...) {
-  if (status == &status_without_memory) return status;
+  if (status->is_static) return status;
   char text[MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
@@ -73,7 +75,7 @@ delta_status_t delta_status_prefix(delta_status_t status, const char *format, ..
   memcpy(text + prefix_bytes, ": ", 2);
   memcpy(text + prefix_bytes + 2, status->message, message_bytes);
   delta_status_t annotated = status_from_text(status->code, text, length);
-  if (annotated == &status_without_memory) return status;
+  if (annotated->is_static) return status;
   delta_status_free(status);
   return annotated;
 }
@@ -88,7 +90,7 @@ delta_status_code_t delta_status_code(delta_status_t status) { return status ? s
 
 const char *delta_status_message(delta_status_t status) {
   if (!status) return delta_status_code_text(DELTA_STATUS_OK);
-  return status == &status_without_memory ? message_without_memory : status->message;
+  return status->is_static ? message_without_memory : status->message;
 }
 
 const char *delta_status_code_text(delta_status_code_t code) {
@@ -101,5 +103,5 @@ const char *delta_status_code_text(delta_status_code_t code) {
 }
 
 void delta_status_free(delta_status_t status) {
-  if (status != &status_without_memory) free(status);
+  if (status && !status->is_static) free(status);
 }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/compare.h"
+#include "cli/devices.h"
 #include "cli/fit.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
@@ -22,7 +23,6 @@
 #include "cli/show.h"
 #include "onnx/build.h"
 #include "planner/planner.h"
-#include "runtime/device.h"
 
 // Everything a command line can set.
 typedef struct delta_plan_settings {
@@ -167,9 +167,10 @@ static const delta_option_t option_rows[] = {
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
-     .argument = "cpu|PROFILE.json",
+     .argument = "cpu|cuda[:N]|PROFILE.json",
      .offset = AT(device),
-     .help = "The device to plan for: the CPU, or one that need not be there, by its profile: one of those that are installed with Delta "
+     .help = "The device to plan for: the CPU, a GPU of this machine by its number (0), or one that need not be there, by its profile: one "
+             "of those that are installed with Delta "
              "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
              "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
@@ -187,7 +188,11 @@ static const delta_option_t option_rows[] = {
      .offset = AT(layout),
      .help = "How tensors of convolutions lie. auto (the default) takes for each region what is fastest by the profile; for experiments "
              "one for all: plain, channels_last, blocked_8, blocked_16."},
-    {.section = "DEVICE", .name = "--devices", .kind = DELTA_OPTION_FLAG, .offset = AT(devices), .help = "Lists the devices and ends."},
+    {.section = "DEVICE",
+     .name = "--devices",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(devices),
+     .help = "Lists the devices of this machine, with their memory and how fast they copy, and ends."},
     {.section = "DEVICE",
      .name = "--threads",
      .kind = DELTA_OPTION_INTEGER,
@@ -501,20 +506,6 @@ static delta_plan_settings_t default_settings(void) {
   };
 }
 
-static delta_status_t print_devices(delta_allocator_t allocator) {
-  delta_device_t *device = NULL;
-  delta_status_t status = DELTA_OK;
-  uint64_t free_bytes = 0;
-  DELTA_GOTO_IF_ERROR(status, delta_device_open("cpu", &(delta_device_options_t){0}, allocator, &device), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_device_free_bytes(device, &free_bytes), cleanup);
-  char size_text[DELTA_SIZE_TEXT_BYTES];
-  printf("cpu  %d threads  %s  %s free  %s\n", device->threads, device->instruction_set, delta_size_text(free_bytes, size_text),
-         device->libraries);
-cleanup:
-  delta_device_close(device);
-  return status;
-}
-
 // Whether deltarun finds the model beside the plan.
 static delta_status_t finds_model(const char *plan_path, const char *model_path, delta_allocator_t allocator, bool *out_finds) {
   delta_text_t beside;
@@ -585,16 +576,6 @@ cleanup:
   delta_plan_free(plan);
   free_lists(allocator, &lists);
   return status;
-}
-
-// What later versions plan for.
-static delta_status_t check_version(const delta_plan_settings_t *settings) {
-  const char *device = settings->device;
-  if (strcmp(device, "cpu") == 0) return DELTA_OK;
-  if (delta_text_ends_with(device, ".json")) return DELTA_OK;
-  if (strncmp(device, "cuda", 4) == 0)
-    return delta_status_make(INVALID_ARGUMENT, "--device %s: not available in this version; give cpu or PROFILE.json", device);
-  return delta_status_make(INVALID_ARGUMENT, "--device %s: there is no such device; give cpu or PROFILE.json", device);
 }
 
 static delta_fit_request_t fit_request(const delta_plan_settings_t *settings, const char *model_path, const delta_plan_lists_t *lists) {
@@ -706,7 +687,7 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
   const delta_plan_settings_t *settings = self;
   if (settings->devices) return DELTA_OK;
   if (options->positionals.count == 0) return delta_status_make(INVALID_ARGUMENT, "no model given");
-  DELTA_RETURN_IF_ERROR(check_version(settings));
+  DELTA_RETURN_IF_ERROR(delta_devices_check(settings->device));
   DELTA_RETURN_IF_ERROR(check_compare(settings, options->positionals.items[0]));
   DELTA_RETURN_IF_ERROR(check_fit(settings, options->allocator));
   delta_plan_lists_t lists = {0};
@@ -722,7 +703,8 @@ static delta_status_t check_usage(const void *self, const delta_options_t *optio
 
 static delta_status_t run(const void *self, const delta_options_t *options, delta_allocator_t allocator) {
   const delta_plan_settings_t *settings = self;
-  if (settings->devices) return print_devices(allocator);
+  delta_cli_log_t log = {.program = program.name, .verbose = settings->verbose};
+  if (settings->devices) return delta_devices_print(delta_cli_log_sink(&log), allocator);
   const char *path = options->positionals.items[0];
   if (settings->compare) return compare(settings, path, allocator);
   if (settings->fit && (delta_is_plan_file(path) || delta_is_problem_file(path)))

@@ -27,8 +27,7 @@ typedef struct delta_run_settings {
   int64_t steps, epochs, warmup, seed, trace_step, checkpoint_every, keep, other_programs;
   double learning_rate;
   int schedule, export_form, copies; // indices of their choices
-  bool shuffle, drop_last, verbose, resume;
-  bool unavailable; // options of later versions store here
+  bool shuffle, drop_last, verbose, resume, verify;
 } delta_run_settings_t;
 
 #define CHOICE_NAME(id, name, help) name,
@@ -38,8 +37,6 @@ static const char *const export_choices[] = {"inference", "training", NULL};
 static const char *const copies_choices[] = {"beside", "between", NULL};
 
 #define AT(member) offsetof(delta_run_settings_t, member)
-#define LATER(section, name, kind, argument, member, help) \
-  DELTA_OPTION_LATER(section, name, kind, argument, delta_run_settings_t, member, help)
 static const delta_option_t option_rows[] = {
     {.section = "DATA",
      .name = "--data",
@@ -205,7 +202,13 @@ static const delta_option_t option_rows[] = {
      .minimum = 1,
      .maximum = 1e12,
      .help = "The step that --trace writes, in place of the last."},
-    LATER("OUTPUT", "--verify", FLAG, NULL, unavailable, "Checks every buffer, slowly."),
+    {.section = "OUTPUT",
+     .name = "--verify",
+     .kind = DELTA_OPTION_FLAG,
+     .offset = AT(verify),
+     .help = "Looks at every step, slowly: nothing is written outside its buffer, what was kept, swapped or made again is what it was, "
+             "memory is as "
+             "planned. The first difference ends the training and is named."},
     {.section = "CHECKPOINTS",
      .name = "--checkpoint",
      .kind = DELTA_OPTION_TEXT,
@@ -235,7 +238,6 @@ static const delta_option_t option_rows[] = {
      .help = "Goes on from the folder's newest checkpoint, as if the training had never stopped; from the beginning when there is none. "
              "--epochs and --steps count from the beginning, --metrics adds to its file."},
 };
-#undef LATER
 #undef AT
 
 static const char *const synopses[] = {"MODEL.plan --data SPEC --epochs N [--eval SPEC] [-o TRAINED.onnx] [options]",
@@ -491,6 +493,7 @@ static delta_status_t open_session(const delta_run_settings_t *settings, const c
   options.seed = (uint64_t)settings->seed;
   options.time_steps = settings->verbose;
   options.record_steps = settings->trace != NULL;
+  options.verify = settings->verify;
   options.log = log;
   delta_status_t status = delta_session_create(&options, allocator, out_session);
   delta_release(allocator, budget);

@@ -53,7 +53,6 @@ static delta_status_t compose_row_help(const delta_option_t *row, delta_text_t *
     DELTA_RETURN_IF_ERROR(delta_text_append(help, "."));
   }
   if (row->kind == DELTA_OPTION_TEXT_LIST) DELTA_RETURN_IF_ERROR(delta_text_append(help, " May be repeated."));
-  if (row->availability == DELTA_OPTION_NOT_YET) DELTA_RETURN_IF_ERROR(delta_text_append(help, " (Not available in this version.)"));
   return DELTA_OK;
 }
 

@@ -215,9 +215,6 @@ static delta_status_t parse_option(delta_options_t *options, int argc, char *con
   size_t name_length = equals ? (size_t)(equals - typed) : strlen(typed);
   const delta_option_t *row = find_row(options->program, typed, name_length);
   if (!row) return refuse_option(options->program, typed, name_length);
-  if (row->availability == DELTA_OPTION_NOT_YET) {
-    return delta_status_make(INVALID_ARGUMENT, "%s is not available in this version", row->name);
-  }
   option_value_t value = {
       .row = row, .text = equals ? equals + 1 : NULL, .target = settings + row->offset, .allocator = options->allocator};
   if (!takes_value(row) && equals) return delta_status_make(INVALID_ARGUMENT, "%s takes no value", row->name);

@@ -47,8 +47,6 @@ typedef struct delta_option_item {
 
 typedef DELTA_ARRAY(delta_option_item_t) delta_option_list_t;
 
-typedef enum delta_option_availability { DELTA_OPTION_AVAILABLE, DELTA_OPTION_NOT_YET } delta_option_availability_t;
-
 typedef struct delta_option {
   const char *section; // rows of one section are printed together
   const char *name;    // "--lr", "-o"
@@ -58,18 +56,10 @@ typedef struct delta_option {
   size_t offset;              // of the value in the settings
   const char *const *choices; // NULL-terminated; for CHOICE, SIZE_TEXT and SIZES_TEXT
   double minimum, maximum;
-  delta_option_availability_t availability; // NOT_YET: a usage error that says so
 } delta_option_t;
 
 // The choices of a budget that is no size, for SIZE_TEXT.
 extern const char *const delta_budget_choices[];
-
-// A row for an option of a later version; `member` of the settings takes its value and is not read.
-#define DELTA_OPTION_LATER(section_, name_, kind_, argument_, settings_type, member, help_)                                             \
-  {                                                                                                                                     \
-    .section = section_, .name = name_, .kind = DELTA_OPTION_##kind_, .argument = argument_, .offset = offsetof(settings_type, member), \
-    .help = help_, .availability = DELTA_OPTION_NOT_YET                                                                                 \
-  }
 
 // A program, as its help describes it.
 typedef struct delta_program {

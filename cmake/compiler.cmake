@@ -13,17 +13,21 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
-add_compile_options(-Wall -Wextra)
+# nvcc has words of its own for most of these, and compiles kernels alone.
+set(delta_host_languages $<COMPILE_LANGUAGE:C,CXX>)
+add_compile_options($<${delta_host_languages}:-Wall> $<${delta_host_languages}:-Wextra>)
 if(DELTA_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<${delta_host_languages}:-Werror>)
 endif()
 # Contraction to fused multiply-add would make results depend on the compiler and on the instruction set.
 # Growable arrays and typed allocation pass pointers to typed pointers as void **.
-add_compile_options(-ffp-contract=off -fno-strict-aliasing)
+add_compile_options($<${delta_host_languages}:-ffp-contract=off> $<${delta_host_languages}:-fno-strict-aliasing>)
 add_compile_definitions(_GNU_SOURCE)
 
 if(DELTA_SANITIZE)
-  add_compile_options(-fsanitize=${DELTA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  foreach(option -fsanitize=${DELTA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    add_compile_options("$<${delta_host_languages}:${option}>")
+  endforeach()
   add_link_options(-fsanitize=${DELTA_SANITIZE})
 endif()
 if(DELTA_FUZZ)

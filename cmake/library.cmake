@@ -4,6 +4,12 @@ list(FILTER delta_plain_sources EXCLUDE REGEX "^runtime/(cpu|cuda)/")
 file(GLOB delta_onnx_sources CONFIGURE_DEPENDS onnx/*.c onnx/*/*.c)
 file(GLOB delta_cpu_sources CONFIGURE_DEPENDS runtime/cpu/*.c runtime/cpu/*.cpp)
 
+# Where an installed program's modules are, from the program.
+include(GNUInstallDirs)
+file(RELATIVE_PATH delta_libraries_beside_programs /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+set_source_files_properties(runtime/module.c PROPERTIES COMPILE_DEFINITIONS
+                                                        DELTA_LIBRARIES_BESIDE_PROGRAMS="${delta_libraries_beside_programs}")
+
 set(delta_generated ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${delta_generated})
 get_filename_component(delta_proto_folder ${DELTA_ONNX_PROTO} DIRECTORY)
@@ -58,7 +64,7 @@ foreach(library delta_static delta_shared)
   set_target_properties(${library} PROPERTIES OUTPUT_NAME delta)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${library} PRIVATE PkgConfig::CJSON PkgConfig::PROTOBUF_C ZLIB::ZLIB ${DELTA_DNNL_LIBRARY} OpenMP::OpenMP_C
-                                           Threads::Threads m)
+                                           Threads::Threads ${CMAKE_DL_LIBS} m)
 endforeach()
 # Before 1.0 a minor version may change the interface, so it is part of the soname.
 set_target_properties(delta_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -23,10 +23,15 @@ if(delta_support_sources)
   set(delta_support delta_test_support)
 endif()
 
+include(${PROJECT_SOURCE_DIR}/tests/cuda/targets.cmake)
+
 foreach(source ${delta_test_sources} ${delta_runner_sources})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
   delta_test_settings(${name})
+  if(source MATCHES "/tests/cuda/")
+    delta_link_emulation(${name})
+  endif()
   target_link_libraries(${name} PRIVATE ${delta_support} ${delta_cli} delta_static Threads::Threads m)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(source IN_LIST delta_test_sources)
@@ -34,6 +39,9 @@ foreach(source ${delta_test_sources} ${delta_runner_sources})
     add_test(NAME ${name} COMMAND ${name})
   endif()
 endforeach()
+
+# Pages name functions, files and examples that there are.
+add_test(NAME docs COMMAND ${CMAKE_COMMAND} -E env CC=${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/scripts/check-docs)
 
 # Memory and disk that do not behave as planned.
 set(delta_surprise_models mlp,cnn,dropout_mlp,resnet_basic,bert,autoencoder)
@@ -46,3 +54,5 @@ add_test(NAME long_kills COMMAND run_kills ${PROJECT_SOURCE_DIR}/examples/digits
 set_tests_properties(long_kills PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME long_surprises COMMAND ${delta_surprise_command} --scripts 200)
 set_tests_properties(long_surprises PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)
+add_test(NAME long_budgets COMMAND run_budgets --graph resnet50 --batch 4 --optimizer sgd --threads 2)
+set_tests_properties(long_budgets PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)

@@ -16,8 +16,10 @@
   X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")                           \
   X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")                           \
   X(INPLACE, "inplace", "outputs take the bytes of inputs that die")                                                    \
+  X(CONCAT, "concat", "what is put together is made of the bytes of its parts, and parts of the whole's")               \
   X(LAYOUT, "layout", "tensors of convolutions lie in the order that is fastest")                                       \
-  X(EARLY_UPDATE, "early-update", "weights update as soon as their gradient is final")
+  X(EARLY_UPDATE, "early-update", "weights update as soon as their gradient is final")                                  \
+  X(UPDATE_GROUPS, "update-groups", "many small weights update at once")
 
 typedef enum delta_lever {
 #define DELTA_LEVER_ENUM(id, name, help) DELTA_LEVER_##id,

@@ -81,6 +81,9 @@ int64_t delta_bound_step_bytes(const delta_problem_t *problem, const delta_probl
     if (delta_bound_counts(&problem->tensors[step->inplace[k].input]))
       pair_bytes += (int64_t)problem->tensors[step->inplace[k].input].size_bytes;
   }
+  for (uint32_t k = 0; (step->flags & DELTA_STEP_IN_ROW) && k < step->input_count; ++k) {
+    pair_bytes += (int64_t)problem->tensors[step->inputs[k]].size_bytes;
+  }
   return bytes > pair_bytes ? bytes - pair_bytes : 0;
 }
 

@@ -118,14 +118,24 @@ static void move_cursor(delta_evaluator_t *evaluator, uint32_t s) {
   }
 }
 
+// Whether the bytes of a buffer, NONE: no bytes, are being copied below while step s runs.
+static bool is_being_copied(const delta_evaluator_t *evaluator, uint32_t s, uint32_t buffer) {
+  const uint32_t copy = buffer == NONE ? NONE : evaluator->copied_by[evaluator->expansion.schedule->buffers[buffer].tensor];
+  return copy != NONE && copy < s && !evaluator->has_ended.items[copy];
+}
+
 // Whether a step would write over bytes, by working in place, that are still being copied below.
 static bool writes_over_copy(const delta_evaluator_t *evaluator, uint32_t s) {
   const delta_schedule_t *schedule = evaluator->expansion.schedule;
   const delta_schedule_step_t *step = &schedule->steps[s];
+  bool takes_row = false;
   for (uint32_t k = 0; k < step->output_count; ++k) {
-    const uint32_t taken = step->outputs[k] == NONE ? NONE : schedule->buffers[step->outputs[k]].inplace_of;
-    const uint32_t copy = taken == NONE ? NONE : evaluator->copied_by[schedule->buffers[taken].tensor];
-    if (copy != NONE && copy < s && !evaluator->has_ended.items[copy]) return true;
+    if (step->outputs[k] == NONE) continue;
+    takes_row |= delta_buffer_is_in_row(schedule->buffers, step->outputs[k]);
+    if (is_being_copied(evaluator, s, schedule->buffers[step->outputs[k]].inplace_of)) return true;
+  }
+  for (uint32_t k = 0; takes_row && k < step->input_count; ++k) {
+    if (is_being_copied(evaluator, s, step->inputs[k])) return true;
   }
   return false;
 }

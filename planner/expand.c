@@ -294,6 +294,7 @@ void delta_expansion_deinit(delta_expansion_t *expansion) {
   delta_array_deinit(expansion->allocator, &expansion->visitors);
   delta_array_deinit(expansion->allocator, &expansion->pending);
   delta_array_deinit(expansion->allocator, &expansion->is_taken);
+  delta_array_deinit(expansion->allocator, &expansion->is_part);
   delta_array_deinit(expansion->allocator, &expansion->splits);
   delta_schedule_free(expansion->schedule);
   delta_region_deinit(&expansion->tables);

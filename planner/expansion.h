@@ -38,6 +38,7 @@ typedef struct delta_expansion {
   DELTA_ARRAY(uint32_t) visitors;    // tensors brought back since the last base step
   DELTA_ARRAY(uint32_t) pending;     // tensors that wait for others: the stack of closures
   DELTA_ARRAY(bool) is_taken;        // by buffer: another took its bytes over
+  DELTA_ARRAY(bool) is_part;         // by buffer: its bytes are a part of a whole that was split in a row
   DELTA_ARRAY(delta_split_t) splits; // by place
   size_t next_split;
   delta_residence_t *at_start;   // by tensor: before the first step

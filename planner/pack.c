@@ -1,6 +1,6 @@
 // Pack: first fit in many orders, then in orders repaired where they fail.
 //
-// One pass takes the blocks in an order and gives each the lowest gap among those already placed that live at the same time. What order is good differs
+// One pass takes the blocks in an order and gives each, with its group, the lowest gap among those already placed that live at the same time. What order is good differs
 // between programs, so several are tried. A pass that misses the goal names the blocks to blame, those that end above it; placed earlier the next time
 // they find room below: first all of them at the front, then, in a seeded local search, one by one, or what is in their way later. Every packing in which
 // no block can be pushed down is the result of some order, so nothing is out of the search's reach. Passes stop at the goal or when the effort is used up; the best
@@ -19,7 +19,7 @@
 static const uint64_t MOST_EFFORT = 50 * 1000 * 1000, EFFORT_PER_BLOCK = 8 * 1000, EFFORT_PER_PAIR = 3000;
 enum { PATIENCE = 60 };
 
-// Blocks below this part of the bound find room anywhere: orders are searched without them, and they come last.
+// Blocks below this part of the bound that are alone find room anywhere: orders are searched without them, and they come last.
 static const uint64_t SMALL_PARTS = 1024;
 // A packing with the small ones last is taken when it is this near the bound.
 static const uint64_t GOOD_ENOUGH_PARTS = 128;
@@ -49,23 +49,57 @@ typedef struct packer {
   uint64_t *offsets;      // of the pass, by block
   uint64_t *best_offsets;
   uint64_t *last_offsets;
+  uint32_t *pass_of; // by block: the last pass that placed it
+  uint32_t pass;
   uint64_t best_end_bytes;
   uint64_t effort, effort_limit;
   bool is_hasty;
   delta_random_sequence_t random;
 } packer_t;
 
+// The lowest place of a group at which all its blocks are clear of what is placed: it is raised until nobody raised it once around.
+static uint64_t find_group(packer_t *packer, uint32_t member) {
+  uint64_t base_bytes = 0;
+  uint32_t at = member, raiser = member;
+  do {
+    const delta_block_t *block = &packer->blocks[at];
+    const uint64_t least_bytes = base_bytes + block->group_bytes;
+    const uint64_t found_bytes =
+        delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, least_bytes, &packer->effort);
+    if (found_bytes > least_bytes) raiser = at;
+    base_bytes = found_bytes - block->group_bytes;
+    at = block->next_in_group;
+  } while (at != raiser);
+  return base_bytes;
+}
+
+// Places a block, and with it its group. Returns the end of all that it placed.
+static uint64_t place_block(packer_t *packer, uint32_t member) {
+  uint64_t end_bytes = 0;
+  const uint64_t base_bytes = find_group(packer, member);
+  uint32_t at = member;
+  do {
+    const delta_block_t *block = &packer->blocks[at];
+    const uint64_t offset_bytes = base_bytes + block->group_bytes, block_end_bytes = offset_bytes + block->size_bytes;
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){offset_bytes, block_end_bytes, block->first, block->last});
+    packer->effort += DELTA_PLACED_CHUNK; // the adding
+    packer->offsets[at] = offset_bytes;
+    packer->pass_of[at] = packer->pass;
+    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
+    at = block->next_in_group;
+  } while (at != member);
+  return end_bytes;
+}
+
 // Places all blocks in packer->order. Returns the end.
 static uint64_t run_pass(packer_t *packer) {
   uint64_t end_bytes = 0;
   delta_placed_clear(&packer->placed);
+  ++packer->pass;
   for (uint32_t k = 0; k < packer->count; ++k) {
-    const delta_block_t *block = &packer->blocks[packer->order[k]];
-    const uint64_t offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
-    delta_placed_add(&packer->placed, &(delta_placed_block_t){offset_bytes, offset_bytes + block->size_bytes, block->first, block->last});
-    packer->effort += DELTA_PLACED_CHUNK; // the adding
-    packer->offsets[packer->order[k]] = offset_bytes;
-    if (offset_bytes + block->size_bytes > end_bytes) end_bytes = offset_bytes + block->size_bytes;
+    if (packer->pass_of[packer->order[k]] == packer->pass) continue;
+    const uint64_t block_end_bytes = place_block(packer, packer->order[k]);
+    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
   }
   return end_bytes;
 }
@@ -269,6 +303,7 @@ static delta_status_t allocate_tables(packer_t *packer) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->last_order));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->offsets));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->last_offsets));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&packer->region, count, &packer->pass_of));
   return DELTA_REGION_ALLOCATE(&packer->region, count, &packer->best_offsets);
 }
 
@@ -289,15 +324,20 @@ static delta_status_t pack_searching(packer_t *packer, delta_allocator_t allocat
   return DELTA_OK;
 }
 
-// Large blocks to the front, in their order, the small ones after them by size; `origins` says where each came from. Returns how many are large.
-static uint32_t part_blocks(const delta_block_t *blocks, uint32_t count, uint64_t small_bytes, delta_block_t *parted, uint32_t *origins) {
+// Whether orders are searched for a block: it is large, or its place decides that of others.
+static bool counts(const delta_block_t *blocks, uint32_t i, uint64_t small_bytes) {
+  return blocks[i].size_bytes >= small_bytes || blocks[i].next_in_group != i;
+}
+
+// Blocks that count to the front, in their order, the small ones after them; `places` says where each went. Returns how many count.
+static uint32_t part_blocks(const delta_block_t *blocks, uint32_t count, uint64_t small_bytes, delta_block_t *parted, uint32_t *places) {
   uint32_t large_count = 0, next = 0;
-  for (uint32_t i = 0; i < count; ++i) large_count += blocks[i].size_bytes >= small_bytes;
+  for (uint32_t i = 0; i < count; ++i) large_count += counts(blocks, i, small_bytes);
   uint32_t small = large_count;
+  for (uint32_t i = 0; i < count; ++i) places[i] = counts(blocks, i, small_bytes) ? next++ : small++;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t at = blocks[i].size_bytes >= small_bytes ? next++ : small++;
-    parted[at] = blocks[i];
-    origins[at] = i;
+    parted[places[i]] = blocks[i];
+    parted[places[i]].next_in_group = places[blocks[i].next_in_group];
   }
   return large_count;
 }
@@ -313,7 +353,8 @@ static uint64_t place_rest(packer_t *packer, uint32_t first, uint32_t count) {
   delta_placed_clear(&packer->placed);
   for (uint32_t k = 0; k < count; ++k) {
     delta_block_t *block = &packer->blocks[k < first ? k : packer->ranked[k].block];
-    if (k >= first) block->offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, &packer->effort);
+    if (k >= first)
+      block->offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, 0, &packer->effort);
     const uint64_t block_end_bytes = block->offset_bytes + block->size_bytes;
     delta_placed_add(&packer->placed, &(delta_placed_block_t){block->offset_bytes, block_end_bytes, block->first, block->last});
     if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
@@ -350,14 +391,14 @@ static delta_status_t pack_all(const packer_t *goal, delta_block_t *blocks, delt
 static delta_status_t pack_within(const packer_t *goal, uint64_t bound_bytes, delta_region_t *scratch, uint64_t *out_end_bytes) {
   const uint32_t count = goal->count;
   delta_block_t *parted = NULL;
-  uint32_t *origins = NULL;
+  uint32_t *places = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &parted));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &origins));
-  const uint32_t large_count = part_blocks(goal->blocks, count, bound_bytes / SMALL_PARTS, parted, origins);
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &places));
+  const uint32_t large_count = part_blocks(goal->blocks, count, bound_bytes / SMALL_PARTS, parted, places);
   if (large_count < count) {
     DELTA_RETURN_IF_ERROR(pack_parted(goal, large_count, count, parted, scratch->allocator, out_end_bytes));
     if (goal->is_hasty || *out_end_bytes <= bound_bytes + bound_bytes / GOOD_ENOUGH_PARTS) {
-      for (uint32_t i = 0; i < count; ++i) goal->blocks[origins[i]].offset_bytes = parted[i].offset_bytes;
+      for (uint32_t i = 0; i < count; ++i) goal->blocks[i].offset_bytes = parted[places[i]].offset_bytes;
       return DELTA_OK;
     }
   }
@@ -366,7 +407,7 @@ static delta_status_t pack_within(const packer_t *goal, uint64_t bound_bytes, de
   DELTA_RETURN_IF_ERROR(pack_all(goal, goal->blocks, scratch->allocator, &whole_end_bytes));
   *out_end_bytes = whole_end_bytes;
   if (parted_end_bytes >= whole_end_bytes) return DELTA_OK;
-  for (uint32_t i = 0; i < count; ++i) goal->blocks[origins[i]].offset_bytes = parted[i].offset_bytes;
+  for (uint32_t i = 0; i < count; ++i) goal->blocks[i].offset_bytes = parted[places[i]].offset_bytes;
   *out_end_bytes = parted_end_bytes;
   return DELTA_OK;
 }

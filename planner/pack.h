@@ -7,11 +7,13 @@
 
 #include "base/allocator.h"
 
-// Bytes needed from step `first` to step `last`, both included.
+// Bytes needed from step `first` to step `last`, both included. Blocks of a group have fixed places among each other, at which no two that live at once overlap.
 typedef struct delta_block {
   uint32_t first, last;
   uint64_t size_bytes;
-  uint64_t offset_bytes; // result
+  uint32_t next_in_group; // a ring of blocks: itself when it is alone
+  uint64_t group_bytes;   // its place in the group
+  uint64_t offset_bytes;  // result
 } delta_block_t;
 
 typedef struct delta_pack_goal {

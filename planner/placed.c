@@ -52,8 +52,9 @@ static bool scan(const delta_placed_chunk_t *chunk, uint32_t first, uint32_t las
   return found;
 }
 
-uint64_t delta_placed_find(delta_placed_t *placed, uint32_t first, uint32_t last, uint64_t size_bytes, uint64_t *inout_effort) {
-  uint64_t top_bytes = 0;
+uint64_t delta_placed_find(delta_placed_t *placed, uint32_t first, uint32_t last, uint64_t size_bytes, uint64_t least_bytes,
+                           uint64_t *inout_effort) {
+  uint64_t top_bytes = least_bytes;
   for (uint32_t c = 0; c < placed->chunk_count; ++c) {
     delta_placed_chunk_t *chunk = placed->chunks[c];
     ++*inout_effort;

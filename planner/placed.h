@@ -34,8 +34,9 @@ typedef struct delta_placed {
 DELTA_MUST_USE delta_status_t delta_placed_init(delta_placed_t *placed, uint32_t capacity, delta_region_t *region);
 void delta_placed_clear(delta_placed_t *placed);
 
-// The lowest offset at which size_bytes overlap nothing that lives at some step of [first, last]. Adds to *inout_effort the comparisons made.
-uint64_t delta_placed_find(delta_placed_t *placed, uint32_t first, uint32_t last, uint64_t size_bytes, uint64_t *inout_effort);
+// The lowest offset from `least_bytes` on at which size_bytes overlap nothing that lives at some step of [first, last]. Adds to *inout_effort the comparisons made.
+uint64_t delta_placed_find(delta_placed_t *placed, uint32_t first, uint32_t last, uint64_t size_bytes, uint64_t least_bytes,
+                           uint64_t *inout_effort);
 void delta_placed_add(delta_placed_t *placed, const delta_placed_block_t *block);
 
 #endif // DELTA_PLANNER_PLACED_H_

@@ -156,17 +156,30 @@ static void lock_inputs(dtr_t *dtr, uint32_t problem_step, bool locks) {
   for (uint32_t k = 0; k < step->input_count; ++k) dtr->tensors[step->inputs[k]].lock_count += locks ? 1 : UINT32_MAX;
 }
 
+static bool dies(const dtr_t *dtr, uint32_t input) {
+  return is_counted(dtr, input) && dtr->tensors[input].readers_left == 1 && !dtr->tensors[input].stays;
+}
+
+// Bytes of inputs that are the outputs' in a row.
+static uint64_t row_bytes(const dtr_t *dtr, const delta_problem_step_t *step) {
+  uint64_t bytes = 0;
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    if (!(step->flags & DELTA_STEP_IN_ROW) || !dies(dtr, step->inputs[k])) return 0;
+    bytes += bytes_of(dtr, step->inputs[k]);
+  }
+  return bytes;
+}
+
 // Bytes that a first run needs beyond what is there: one that may write over an input nobody else needs does.
 static uint64_t needed_bytes(const dtr_t *dtr, uint32_t problem_step, bool is_first) {
   const delta_problem_step_t *step = &dtr->rival->problem->steps[problem_step];
-  uint64_t bytes = step->workspace_bytes, taken_bytes = 0;
+  uint64_t bytes = step->workspace_bytes, taken_bytes = is_first ? row_bytes(dtr, step) : 0;
   for (uint32_t k = 0; k < step->output_count; ++k) {
     if (is_counted(dtr, step->outputs[k]) && !dtr->tensors[step->outputs[k]].is_there) bytes += bytes_of(dtr, step->outputs[k]);
   }
   for (uint32_t k = 0; is_first && k < step->inplace_count; ++k) {
-    const dtr_tensor_t *input = &dtr->tensors[step->inplace[k].input];
-    const bool dies = is_counted(dtr, step->inplace[k].input) && input->readers_left == 1 && !input->stays;
-    if (dies && bytes_of(dtr, step->inplace[k].input) > taken_bytes) taken_bytes = bytes_of(dtr, step->inplace[k].input);
+    const uint32_t input = step->inplace[k].input;
+    if (dies(dtr, input) && bytes_of(dtr, input) > taken_bytes) taken_bytes = bytes_of(dtr, input);
   }
   return bytes - (taken_bytes < bytes ? taken_bytes : bytes);
 }

@@ -264,13 +264,34 @@ static void choose_pairs(delta_quick_t *quick, size_t begin, size_t end) {
     }
     if (!best || buffers[best->input].size_bytes == 0) return;
     best->is_chosen = buffers[best->input].is_taken = buffers[best->output].takes = true;
+    buffers[best->output].is_part = buffers[best->input].is_part;
+  }
+}
+
+// The pairs of a step that works in a row: all of them, where its inputs can lie in one.
+static void choose_row(delta_quick_t *quick, const delta_quick_row_t *row, size_t begin, size_t end) {
+  delta_quick_buffer_t *buffers = quick->buffers.items;
+  for (size_t i = begin; i < end; ++i) {
+    const delta_quick_pair_t *pair = &quick->pairs.items[i];
+    if (buffers[pair->input].last_step != pair->step || (row->input_count > 1 && buffers[pair->input].is_part)) return;
+  }
+  for (size_t i = begin; i < end; ++i) {
+    delta_quick_pair_t *pair = &quick->pairs.items[i];
+    pair->is_chosen = buffers[pair->input].is_taken = buffers[pair->output].takes = true;
+    buffers[pair->output].is_part = row->output_count > 1;
   }
 }
 
 static void choose_all_pairs(delta_quick_t *quick) {
   for (size_t begin = 0, end; begin < quick->pairs.count; begin = end) {
-    for (end = begin + 1; end < quick->pairs.count && quick->pairs.items[end].step == quick->pairs.items[begin].step;) ++end;
-    choose_pairs(quick, begin, end);
+    const uint32_t s = quick->pairs.items[begin].step;
+    const delta_quick_row_t *row = &quick->rows[quick->steps.items[s].subject];
+    for (end = begin + 1; end < quick->pairs.count && quick->pairs.items[end].step == s;) ++end;
+    if (row->is_in_row) {
+      choose_row(quick, row, begin, end);
+    } else {
+      choose_pairs(quick, begin, end);
+    }
   }
 }
 
@@ -332,7 +353,9 @@ static delta_status_t allocate_rows(delta_quick_t *quick) {
   const delta_problem_t *problem = quick->problem;
   size_t entry_count = 0;
   for (uint32_t s = 0; s < problem->step_count; ++s) {
-    entry_count += (size_t)problem->steps[s].input_count + problem->steps[s].output_count + 2 * (size_t)problem->steps[s].inplace_count;
+    const delta_problem_step_t *step = &problem->steps[s];
+    const size_t named = (size_t)step->input_count + step->output_count, in_row = step->flags & DELTA_STEP_IN_ROW ? named : 0;
+    entry_count += named + 2 * (in_row + step->inplace_count);
   }
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->step_count, &quick->rows));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, 2 * entry_count, &quick->lists));
@@ -356,7 +379,11 @@ static uint32_t list_tensors(delta_quick_t *quick, uint32_t *next, const uint32_
 static void fill_row(delta_quick_t *quick, const delta_problem_step_t *step, delta_quick_row_t *row, uint32_t *next) {
   const delta_problem_t *problem = quick->problem;
   *row = (delta_quick_row_t){
-      .seconds = step->seconds, .workspace_bytes = (int64_t)step->workspace_bytes, .is_pure = step->flags & DELTA_STEP_PURE};
+      .seconds = step->seconds,
+      .workspace_bytes = (int64_t)step->workspace_bytes,
+      .is_pure = step->flags & DELTA_STEP_PURE,
+      .is_in_row = step->flags & DELTA_STEP_IN_ROW,
+  };
   row->inputs = list_tensors(quick, next, step->inputs, step->input_count);
   row->input_count = *next - row->inputs;
   row->outputs = list_tensors(quick, next, step->outputs, step->output_count);
@@ -378,6 +405,10 @@ static void fill_row(delta_quick_t *quick, const delta_problem_step_t *step, del
     if (!lies_in_arena(problem, pair->input) || !lies_in_arena(problem, pair->output)) continue;
     quick->lists[(*next)++] = pair->input;
     quick->lists[(*next)++] = pair->output;
+  }
+  for (uint32_t k = 0; row->is_in_row && k < step->input_count + step->output_count - 1; ++k) {
+    quick->lists[(*next)++] = step->inputs[k < step->input_count ? k : 0];
+    quick->lists[(*next)++] = step->outputs[k < step->input_count ? 0 : k - step->input_count + 1];
   }
   row->pair_count = (*next - row->pairs) / 2;
 }

@@ -23,6 +23,7 @@ typedef struct delta_quick_buffer {
   uint32_t writer; // the step
   bool is_taken;   // another took its bytes over
   bool takes;      // it took those of another
+  bool is_part;    // of a whole that was split in a row
 } delta_quick_buffer_t;
 
 // A problem step without what lies in the state area: entries of quick->lists.
@@ -33,6 +34,8 @@ typedef struct delta_quick_row {
       pairs; // first entries: tensors; states it reads, states it writes; of `pairs`: input, output
   uint32_t input_count, output_count, state_count, overwritten_count, pair_count;
   bool is_pure;
+  bool
+      is_in_row; // DELTA_STEP_IN_ROW: its pairs are all inputs with the first output, then the first input with the other outputs; all or none
 } delta_quick_row_t;
 
 typedef struct delta_quick_step {

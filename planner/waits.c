@@ -126,7 +126,7 @@ static delta_status_t need_end_of_holder(void *self, uint32_t holder) {
   const delta_buffer_t *newcomer = &builder->schedule->buffers[builder->newcomer];
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     const uint32_t last_use = builder->users[holder].last[l];
-    if (newcomer->inplace_of == holder && last_use == newcomer->first_step + 1) continue;
+    if (newcomer->inplace_of != DELTA_PROBLEM_NONE && last_use == newcomer->first_step + 1) continue;
     raise_mark(&builder->needed, (delta_lane_t)l, last_use);
   }
   return DELTA_OK;

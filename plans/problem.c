@@ -143,6 +143,33 @@ static delta_status_t check_inplace(const delta_problem_t *problem, const delta_
   return DELTA_OK;
 }
 
+static delta_status_t check_row_list(const delta_problem_t *problem, const delta_problem_step_t *step, const uint32_t *items,
+                                     uint32_t count, uint32_t banned_flags, uint64_t *out_sum_bytes) {
+  *out_sum_bytes = 0;
+  for (uint32_t k = 0; k < count; ++k) {
+    const delta_problem_tensor_t *tensor = &problem->tensors[items[k]];
+    if ((tensor->flags & banned_flags) || tensor->becomes_state != DELTA_PROBLEM_NONE) {
+      return delta_status_make(MALFORMED, "step '%s': tensor '%s' cannot lie in a row with others", step->name, tensor->name);
+    }
+    *out_sum_bytes += tensor->size_bytes;
+  }
+  return DELTA_OK;
+}
+
+// One whole on one side, its parts on the other.
+static delta_status_t check_row(const delta_problem_t *problem, const delta_problem_step_t *step) {
+  uint64_t input_bytes = 0, output_bytes = 0;
+  if (!(step->flags & DELTA_STEP_IN_ROW)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(
+      check_row_list(problem, step, step->inputs, step->input_count, DELTA_TENSOR_STATE | DELTA_TENSOR_OUTPUT, &input_bytes));
+  DELTA_RETURN_IF_ERROR(check_row_list(problem, step, step->outputs, step->output_count, 0, &output_bytes));
+  const uint32_t parts = step->input_count > step->output_count ? step->input_count : step->output_count;
+  const bool has_whole = parts > 1 && step->input_count + step->output_count == parts + 1;
+  if (has_whole && input_bytes == output_bytes) return DELTA_OK;
+  return delta_status_make(MALFORMED, "step '%s' works in a row, but %llu bytes in and %llu bytes out are not one whole and its parts",
+                           step->name, (unsigned long long)input_bytes, (unsigned long long)output_bytes);
+}
+
 static delta_status_t check_inputs(const delta_problem_t *problem, const delta_problem_step_t *step, const tensor_trace_t *traces) {
   for (uint32_t k = 0; k < step->input_count; ++k) {
     const delta_problem_tensor_t *tensor = &problem->tensors[step->inputs[k]];
@@ -188,6 +215,7 @@ static delta_status_t check_step(const delta_problem_t *problem, uint32_t index,
   DELTA_RETURN_IF_ERROR(check_list(problem, step, step->outputs, step->output_count, 2 * index + 2, traces));
   DELTA_RETURN_IF_ERROR(check_inputs(problem, step, traces));
   DELTA_RETURN_IF_ERROR(check_inplace(problem, step));
+  DELTA_RETURN_IF_ERROR(check_row(problem, step));
   return check_outputs(problem, index, traces);
 }
 

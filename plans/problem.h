@@ -50,6 +50,9 @@ enum {
   // What rules of rival policies ask for; of steps of the forward pass alone. They change no meaning.
   DELTA_STEP_CONVOLUTION = 1 << 2,
   DELTA_STEP_PRODUCT = 1 << 3, // of matrices
+  // The bytes of all inputs are the bytes of all outputs in another order, as where parts are put together or one whole is split. Where every input dies here and they lie
+  // one behind another, in their order, the outputs may take these bytes: one behind another, in theirs.
+  DELTA_STEP_IN_ROW = 1 << 4,
 };
 
 typedef struct delta_inplace_pair {
@@ -89,7 +92,7 @@ typedef struct delta_problem {
 DELTA_MUST_USE delta_status_t delta_problem_create(delta_allocator_t allocator, delta_problem_t **out_problem);
 void delta_problem_free(delta_problem_t *problem); // NULL is fine.
 
-// Checks indices, order (every input is an INPUT, a STATE or produced before), single producers, in-place pairs and sums without overflow.
+// Checks indices, order (every input is an INPUT, a STATE or produced before), single producers, in-place pairs, rows and sums without overflow.
 // MALFORMED names step and tensor.
 DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem);
 
@@ -115,6 +118,7 @@ void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_be
 typedef struct delta_node_cost {
   double seconds;
   size_t workspace_bytes;
+  bool works_in_row; // its kernel can do what DELTA_STEP_IN_ROW says
 } delta_node_cost_t;
 
 struct delta_graph;
@@ -122,6 +126,7 @@ typedef struct delta_problem_graph_options {
   const delta_node_cost_t *costs; // one per node
   size_t alignment_bytes;         // 64 on a CPU
   bool inplace;                   // offer in-place pairs
+  bool in_row;                    // and rows, where the kernel of a node works in one
 } delta_problem_graph_options_t;
 // Makes the problem of a graph, whose costs are finite and not negative: views vanish into storages (tensor_of_storage[i] for graph tensor i: the problem tensor that holds its bytes, or DELTA_PROBLEM_NONE; the
 // list has one entry per graph tensor and lives in the problem's region). State tensors carry the states' names. Budget unlimited, bandwidths 0.

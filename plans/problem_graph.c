@@ -4,7 +4,7 @@
 // phases forward and loss compute, and backward values that only other backward nodes read, are activations; backward values that the update phase
 // reads are gradients; what the update phase computes, and constants, are other; a state's new value is what the state is.
 #include "base/checked.h"
-#include "onnx/graph/graph.h"
+#include "onnx/graph/virtual.h"
 #include "plans/plan.h"
 #include "plans/problem.h"
 
@@ -50,7 +50,8 @@ static delta_status_t add_storages(problem_builder_t *builder) {
   const delta_graph_t *graph = builder->graph;
   for (uint32_t i = 0; i < graph->tensors.count; ++i) {
     const delta_tensor_t *tensor = &graph->tensors.items[i];
-    if (tensor->storage.index != i) continue;
+    builder->tensor_of_storage[i] = DELTA_PROBLEM_NONE;
+    if (tensor->storage.index != i || delta_virtual_node(graph, (delta_tensor_id_t){i})) continue;
     const char *name = tensor->role == DELTA_ROLE_STATE ? graph->states.items[tensor->state].name : tensor->name;
     uint32_t flags = 0;
     if (tensor->role == DELTA_ROLE_STATE) flags |= DELTA_TENSOR_STATE;
@@ -96,20 +97,41 @@ static void add_once(uint32_t *items, uint32_t *inout_count, uint32_t tensor) {
   items[(*inout_count)++] = tensor;
 }
 
+// Of a virtual tensor its parts.
 static delta_status_t list_tensors(problem_builder_t *builder, const delta_tensor_id_t *ids, uint32_t id_count, uint32_t **out_items,
                                    uint32_t *out_count) {
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&builder->problem->region, id_count, out_items));
+  size_t most = id_count;
+  for (uint32_t k = 0; k < id_count; ++k) {
+    const delta_node_t *parts = delta_virtual_node(builder->graph, ids[k]);
+    most += parts ? parts->input_count : 0;
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&builder->problem->region, most, out_items));
   *out_count = 0;
   for (uint32_t k = 0; k < id_count; ++k) {
-    if (!delta_tensor_is_none(ids[k])) add_once(*out_items, out_count, builder->tensor_of_storage[ids[k].index]);
+    const delta_node_t *parts = delta_virtual_node(builder->graph, ids[k]);
+    for (uint32_t p = 0; parts && p < parts->input_count; ++p)
+      add_once(*out_items, out_count, builder->tensor_of_storage[parts->inputs[p].index]);
+    if (!parts && !delta_tensor_is_none(ids[k])) add_once(*out_items, out_count, builder->tensor_of_storage[ids[k].index]);
   }
   return DELTA_OK;
+}
+
+// Whether a storage is a part of a virtual tensor that the node reads.
+static bool is_part(const problem_builder_t *builder, const delta_node_t *node, uint32_t tensor) {
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    const delta_node_t *parts = delta_virtual_node(builder->graph, node->inputs[k]);
+    for (uint32_t p = 0; parts && p < parts->input_count; ++p) {
+      if (builder->tensor_of_storage[parts->inputs[p].index] == tensor) return true;
+    }
+  }
+  return false;
 }
 
 // Whether output `out` may have the bytes of storage `tensor`: every input that lies there must allow it, since one may be a view that is read in another
 // order. False when no input lies there.
 static bool may_overwrite_storage(const problem_builder_t *builder, const delta_node_t *node, uint32_t tensor, uint32_t out) {
   bool found = false;
+  if (is_part(builder, node, tensor)) return false;
   for (uint32_t k = 0; k < node->input_count; ++k) {
     if (delta_tensor_is_none(node->inputs[k]) || builder->tensor_of_storage[node->inputs[k].index] != tensor) continue;
     if (!delta_node_may_overwrite(builder->graph, node, k, out)) return false;
@@ -160,7 +182,29 @@ static delta_status_t list_inplace_pairs(problem_builder_t *builder, const delta
   return DELTA_OK;
 }
 
+// Whether the tensors of a list may lie one behind another: each a storage of its own, of which all but the last end where the next can begin.
+static bool may_lie_in_row(const problem_builder_t *builder, const delta_tensor_id_t *ids, uint32_t count, uint32_t banned_flags) {
+  for (uint32_t k = 0; k < count; ++k) {
+    if (delta_tensor_is_none(ids[k])) return false;
+    const delta_problem_tensor_t *tensor = &builder->problem->tensors[builder->tensor_of_storage[ids[k].index]];
+    const size_t data_bytes = delta_tensor_bytes(delta_graph_tensor(builder->graph, ids[k]));
+    if ((tensor->flags & banned_flags) || tensor->becomes_state != DELTA_PROBLEM_NONE || data_bytes == 0) return false;
+    if (tensor->size_bytes != data_bytes && k + 1 < count) return false;
+  }
+  return true;
+}
+
+// A tensor that is listed twice has one place only.
+static bool works_in_row(const problem_builder_t *builder, const delta_node_t *node, const delta_problem_step_t *step) {
+  const bool is_offered = builder->options->in_row && builder->options->costs[step->node].works_in_row;
+  if (!is_offered || step->input_count != node->input_count || step->output_count != node->output_count) return false;
+  return step->input_count + step->output_count > 2 &&
+         may_lie_in_row(builder, node->inputs, node->input_count, DELTA_TENSOR_STATE | DELTA_TENSOR_OUTPUT) &&
+         may_lie_in_row(builder, node->outputs, node->output_count, 0);
+}
+
 static bool node_works(const delta_graph_t *graph, const delta_node_t *node) {
+  if (node->is_virtual) return false;
   for (uint32_t k = 0; k < node->output_count; ++k) {
     if (!delta_tensor_is_none(node->outputs[k]) && storage_index(graph, node->outputs[k]) == node->outputs[k].index) return true;
   }
@@ -170,7 +214,7 @@ static bool node_works(const delta_graph_t *graph, const delta_node_t *node) {
 static void mark_gradients(problem_builder_t *builder, const delta_node_t *node) {
   if (node->phase != DELTA_PHASE_UPDATE) return;
   for (uint32_t k = 0; k < node->input_count; ++k) {
-    if (delta_tensor_is_none(node->inputs[k])) continue;
+    if (delta_tensor_is_none(node->inputs[k]) || delta_virtual_node(builder->graph, node->inputs[k])) continue;
     const delta_tensor_t *storage = &builder->graph->tensors.items[storage_index(builder->graph, node->inputs[k])];
     if (storage->role != DELTA_ROLE_COMPUTED) continue;
     if (delta_graph_node(builder->graph, storage->producer)->phase != DELTA_PHASE_BACKWARD) continue;
@@ -200,6 +244,7 @@ static delta_status_t add_step(problem_builder_t *builder, uint32_t index) {
   for (uint32_t k = 0; k < step->output_count; ++k) {
     if (builder->problem->tensors[step->outputs[k]].becomes_state != DELTA_PROBLEM_NONE) step->flags = DELTA_STEP_UPDATE;
   }
+  if (works_in_row(builder, node, step)) step->flags |= DELTA_STEP_IN_ROW;
   mark_gradients(builder, node);
   if (step->flags & DELTA_STEP_UPDATE) DELTA_RETURN_IF_ERROR(check_update(builder, node, step));
   return builder->options->inplace ? list_inplace_pairs(builder, node, step) : DELTA_OK;
@@ -218,7 +263,7 @@ static delta_status_t link_kin(problem_builder_t *builder) {
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(builder->problem->allocator, OUTPUTS * ((size_t)kin_count + 1), &latest));
   for (size_t n = 0; n < graph->nodes.count; ++n) {
     const delta_node_t *node = &graph->nodes.items[n];
-    for (uint32_t k = 0; node->kin > 0 && k < node->output_count && k < OUTPUTS; ++k) {
+    for (uint32_t k = 0; node->kin > 0 && !node->is_virtual && k < node->output_count && k < OUTPUTS; ++k) {
       if (delta_tensor_is_none(node->outputs[k]) || storage_index(graph, node->outputs[k]) != node->outputs[k].index) continue;
       const uint32_t tensor = builder->tensor_of_storage[node->outputs[k].index];
       uint32_t *before = &latest[node->kin * OUTPUTS + k];

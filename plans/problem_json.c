@@ -174,19 +174,20 @@ static delta_status_t read_pairs(const problem_reader_t *reader, const delta_jso
 
 static delta_status_t read_node(const problem_reader_t *reader, const delta_json_value_t *value, delta_problem_step_t *step) {
   uint64_t workspace_bytes = 0;
-  bool is_pure = true, is_update = false;
+  bool is_pure = true, is_update = false, in_row = false;
   *step = (delta_problem_step_t){.node = DELTA_PROBLEM_NONE};
   DELTA_RETURN_IF_ERROR(copy_name(reader, value, &step->name));
   DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, value, "compute_s", &step->seconds));
   DELTA_RETURN_IF_ERROR(read_bytes(reader, value, "workspace_bytes", true, &workspace_bytes));
   DELTA_RETURN_IF_ERROR(read_optional_bool(reader, value, "pure", &is_pure));
+  DELTA_RETURN_IF_ERROR(read_optional_bool(reader, value, "in_row", &in_row));
   step->workspace_bytes = (size_t)workspace_bytes;
   DELTA_RETURN_IF_ERROR(read_list(reader, value, "inputs", step->name, &step->inputs, &step->input_count));
   DELTA_RETURN_IF_ERROR(read_list(reader, value, "outputs", step->name, &step->outputs, &step->output_count));
   for (uint32_t k = 0; k < step->output_count; ++k) {
     is_update |= reader->problem->tensors[step->outputs[k]].becomes_state != DELTA_PROBLEM_NONE;
   }
-  step->flags = (is_pure && !is_update ? DELTA_STEP_PURE : 0) | (is_update ? DELTA_STEP_UPDATE : 0);
+  step->flags = (is_pure && !is_update ? DELTA_STEP_PURE : 0) | (is_update ? DELTA_STEP_UPDATE : 0) | (in_row ? DELTA_STEP_IN_ROW : 0);
   DELTA_RETURN_IF_ERROR(read_kind(reader, value, &step->flags));
   return read_pairs(reader, value, step);
 }
@@ -278,6 +279,7 @@ static void write_node(delta_json_writer_t *writer, const char *const *names, co
   delta_json_write_double(writer, "compute_s", step->seconds);
   if (step->workspace_bytes > 0) delta_json_write_int64(writer, "workspace_bytes", (int64_t)step->workspace_bytes);
   if (!(step->flags & (DELTA_STEP_PURE | DELTA_STEP_UPDATE))) delta_json_write_bool(writer, "pure", false);
+  if (step->flags & DELTA_STEP_IN_ROW) delta_json_write_bool(writer, "in_row", true);
   for (size_t i = 0; i < KIND_ROW_COUNT; ++i) {
     if (step->flags & kind_rows[i].flag) delta_json_write_string(writer, "kind", kind_rows[i].name);
   }

@@ -53,6 +53,27 @@ delta_status_t delta_schedule_copy(const delta_schedule_t *schedule, delta_alloc
   return DELTA_OK;
 }
 
+static void join_ended(uint32_t ended[DELTA_LANE_COUNT], const uint32_t other[DELTA_LANE_COUNT]) {
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    if (other[l] > ended[l]) ended[l] = other[l];
+  }
+}
+
+void delta_schedule_order_step(const delta_schedule_t *schedule, uint32_t s, uint32_t last_of_lane[DELTA_LANE_COUNT],
+                               uint32_t (*ended)[DELTA_LANE_COUNT]) {
+  const delta_schedule_step_t *step = &schedule->steps[s];
+  const uint32_t before = last_of_lane[step->lane];
+  if (before > 0) join_ended(ended[s], ended[before - 1]);
+  ended[s][step->lane] = before;
+  for (uint32_t w = 0; w < step->wait_count; ++w) {
+    const uint32_t awaited = step->waits[w];
+    const delta_lane_t lane = schedule->steps[awaited].lane;
+    join_ended(ended[s], ended[awaited]);
+    if (ended[s][lane] < awaited + 1) ended[s][lane] = awaited + 1;
+  }
+  last_of_lane[step->lane] = s + 1;
+}
+
 uint32_t delta_schedule_peak_problem_step(const delta_schedule_t *schedule) {
   for (uint32_t s = schedule->peak_step; s < schedule->step_count; ++s) {
     if (schedule->steps[s].kind == DELTA_STEP_RUN) return schedule->steps[s].problem_step;

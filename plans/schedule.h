@@ -32,7 +32,9 @@ typedef struct delta_buffer {
   size_t size_bytes;
   size_t offset_bytes;            // in the arena
   uint32_t first_step, last_step; // schedule steps; an INPUT's first_step is 0; an OUTPUT's last_step is the last
-  uint32_t inplace_of;            // buffer whose bytes it takes over at first_step (that buffer's last_step), or DELTA_PROBLEM_NONE
+  // Buffer whose bytes it takes over at first_step (that buffer's last_step), or DELTA_PROBLEM_NONE. In a row (DELTA_STEP_IN_ROW) all outputs name the first input, and take the
+  // bytes of all inputs together; their sizes then differ from the first input's.
+  uint32_t inplace_of;
 } delta_buffer_t;
 
 // A step's position on its lane's queue is its position in the schedule. `waits` are schedule steps of other lanes that must have ended before it starts.
@@ -75,6 +77,12 @@ typedef struct delta_schedule {
   uint32_t alternative_count;
 } delta_schedule_t;
 
+// Whether a buffer, and with it all outputs of its step, takes over the bytes of all inputs in a row.
+static inline bool delta_buffer_is_in_row(const delta_buffer_t *buffers, uint32_t buffer) {
+  const uint32_t source = buffers[buffer].inplace_of;
+  return source != DELTA_PROBLEM_NONE && buffers[source].size_bytes != buffers[buffer].size_bytes;
+}
+
 DELTA_MUST_USE delta_status_t delta_schedule_create(delta_allocator_t allocator, delta_schedule_t **out_schedule);
 void delta_schedule_free(delta_schedule_t *schedule); // NULL is fine.
 DELTA_MUST_USE delta_status_t delta_schedule_copy(const delta_schedule_t *schedule, delta_allocator_t allocator,
@@ -82,6 +90,11 @@ DELTA_MUST_USE delta_status_t delta_schedule_copy(const delta_schedule_t *schedu
 
 // The problem step that is run at the peak, or next when a copy is; DELTA_PROBLEM_NONE in a schedule without runs from there on.
 uint32_t delta_schedule_peak_problem_step(const delta_schedule_t *schedule);
+
+// What certainly happens before what, one step after the other: fills ended[s], zeroed before, from those of earlier steps. ended[s][lane] is the number of schedule steps up
+// to and including the last of that lane known to have ended before step s starts; 0: none. `last_of_lane` holds, for each lane, its last step before s plus one, and is moved on.
+void delta_schedule_order_step(const delta_schedule_t *schedule, uint32_t s, uint32_t last_of_lane[DELTA_LANE_COUNT],
+                               uint32_t (*ended)[DELTA_LANE_COUNT]);
 
 // The verifier: proves that running `schedule` computes the problem within `arena_bytes`: buffers inside the arena and never overlapping while both live (but in-place pairs
 // the problem allows), every read after its write on its lane or by waits, every problem step run at least once and only pure ones again, states written once and not read

@@ -48,28 +48,6 @@ static delta_status_t check_frame(const delta_verifier_t *verifier, uint32_t s) 
   return DELTA_OK;
 }
 
-static void join_ended(uint32_t ended[DELTA_LANE_COUNT], const uint32_t other[DELTA_LANE_COUNT]) {
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
-    if (other[l] > ended[l]) ended[l] = other[l];
-  }
-}
-
-// `last_of_lane` holds, for each lane, its last step before s plus one.
-static void order_step(delta_verifier_t *verifier, uint32_t s, uint32_t last_of_lane[DELTA_LANE_COUNT]) {
-  const delta_schedule_step_t *step = &verifier->schedule->steps[s];
-  uint32_t *ended = verifier->ended[s];
-  const uint32_t before = last_of_lane[step->lane];
-  if (before > 0) join_ended(ended, verifier->ended[before - 1]);
-  ended[step->lane] = before;
-  for (uint32_t w = 0; w < step->wait_count; ++w) {
-    const uint32_t awaited = step->waits[w];
-    const delta_lane_t lane = verifier->schedule->steps[awaited].lane;
-    join_ended(ended, verifier->ended[awaited]);
-    if (ended[lane] < awaited + 1) ended[lane] = awaited + 1;
-  }
-  last_of_lane[step->lane] = s + 1;
-}
-
 // ---- Uses of buffers
 
 // The fault of a buffer of step s, in the words of `text`.
@@ -211,7 +189,7 @@ static delta_status_t walk_steps(step_walk_t *walk) {
   uint32_t last_of_lane[DELTA_LANE_COUNT] = {0};
   for (uint32_t s = 0; s < verifier->schedule->step_count; ++s) {
     DELTA_RETURN_IF_ERROR(check_frame(verifier, s));
-    order_step(verifier, s, last_of_lane);
+    delta_schedule_order_step(verifier->schedule, s, last_of_lane, verifier->ended);
     DELTA_RETURN_IF_ERROR(verifier->schedule->steps[s].kind == DELTA_STEP_RUN ? check_run(walk, s) : check_swap(walk, s));
   }
   for (uint32_t p = 0; p < verifier->problem->step_count; ++p) {

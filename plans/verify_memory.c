@@ -94,6 +94,18 @@ static bool list_contains(const uint32_t *items, uint32_t count, uint32_t item) 
   return false;
 }
 
+// The problem step that a buffer is made by, or NULL.
+static const delta_problem_step_t *maker_of(const delta_verifier_t *verifier, uint32_t b) {
+  const delta_schedule_step_t *step = &verifier->schedule->steps[verifier->schedule->buffers[b].first_step];
+  return step->kind == DELTA_STEP_RUN ? &verifier->problem->steps[step->problem_step] : NULL;
+}
+
+// Whether a buffer takes over bytes in a row; its source exists.
+static bool is_in_row(const delta_verifier_t *verifier, uint32_t b) {
+  const delta_problem_step_t *maker = maker_of(verifier, b);
+  return maker && (maker->flags & DELTA_STEP_IN_ROW);
+}
+
 static bool pair_is_allowed(const delta_verifier_t *verifier, uint32_t input, uint32_t output) {
   const delta_buffer_t *buffers = verifier->schedule->buffers;
   const delta_schedule_step_t *step = &verifier->schedule->steps[buffers[output].first_step];
@@ -109,12 +121,45 @@ static bool pair_is_allowed(const delta_verifier_t *verifier, uint32_t input, ui
   return false;
 }
 
+// The buffers of a list lie one behind another from `offset_bytes` on.
+static bool lie_in_row(const delta_schedule_t *schedule, const uint32_t *buffers, uint32_t count, size_t offset_bytes) {
+  for (uint32_t k = 0; k < count; ++k) {
+    if (schedule->buffers[buffers[k]].offset_bytes != offset_bytes) return false;
+    offset_bytes += schedule->buffers[buffers[k]].size_bytes;
+  }
+  return true;
+}
+
+// All of a step's outputs take the bytes of all its inputs, or none does: what makes them sees from the first of each which it is.
+static delta_status_t check_row(const delta_verifier_t *verifier, uint32_t b) {
+  const delta_schedule_t *schedule = verifier->schedule;
+  const delta_buffer_t *buffer = &schedule->buffers[b];
+  const delta_schedule_step_t *step = &schedule->steps[buffer->first_step];
+  if (buffer->inplace_of != step->inputs[0]) return fault(verifier, b, "takes over bytes that its step does not allow it to take");
+  for (uint32_t k = 0; k < step->output_count; ++k) {
+    if (schedule->buffers[step->outputs[k]].inplace_of != step->inputs[0])
+      return fault(verifier, b, "takes over bytes in a row, but not with all outputs of its step");
+  }
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    if (schedule->buffers[step->inputs[k]].last_step != buffer->first_step)
+      return fault(verifier, b, "takes over bytes that are still needed");
+  }
+  const size_t offset_bytes = schedule->buffers[step->inputs[0]].offset_bytes;
+  if (lie_in_row(schedule, step->inputs, step->input_count, offset_bytes) &&
+      lie_in_row(schedule, step->outputs, step->output_count, offset_bytes)) {
+    return DELTA_OK;
+  }
+  return fault(verifier, b, "takes over bytes in a row, but the buffers of its step do not lie one behind another");
+}
+
 static delta_status_t check_inplace(arena_walk_t *walk, uint32_t b) {
   const delta_verifier_t *verifier = walk->verifier;
   const delta_buffer_t *buffer = &verifier->schedule->buffers[b];
   const uint32_t source = buffer->inplace_of;
   if (source == DELTA_PROBLEM_NONE) return DELTA_OK;
-  if (source >= verifier->schedule->buffer_count || verifier->writer[b] == DELTA_PROBLEM_NONE || !pair_is_allowed(verifier, source, b)) {
+  const bool is_made = source < verifier->schedule->buffer_count && verifier->writer[b] != DELTA_PROBLEM_NONE;
+  if (is_made && is_in_row(verifier, b)) return check_row(verifier, b);
+  if (!is_made || !pair_is_allowed(verifier, source, b)) {
     return fault(verifier, b, "takes over bytes that its step does not allow it to take");
   }
   const delta_buffer_t *taken = &verifier->schedule->buffers[source];
@@ -130,13 +175,21 @@ static delta_status_t check_inplace(arena_walk_t *walk, uint32_t b) {
 
 // ---- Who holds which bytes
 
+// Whether the newcomer takes its bytes over from the holder, alone or in a row.
+static bool takes_from(const delta_verifier_t *verifier, uint32_t newcomer, uint32_t holder) {
+  const delta_buffer_t *buffer = &verifier->schedule->buffers[newcomer];
+  if (buffer->inplace_of == DELTA_PROBLEM_NONE || !is_in_row(verifier, newcomer)) return buffer->inplace_of == holder;
+  const delta_schedule_step_t *step = &verifier->schedule->steps[buffer->first_step];
+  return list_contains(step->inputs, step->input_count, holder);
+}
+
 // All users of the buffer that held the bytes have ended when the newcomer's first step starts; that step itself may be one, when it works in place.
 static delta_status_t visit_holder(void *self, uint32_t holder) {
   const arena_walk_t *walk = self;
   const delta_verifier_t *verifier = walk->verifier;
   const delta_buffer_t *newcomer = &verifier->schedule->buffers[walk->newcomer];
   const uint32_t first = newcomer->first_step;
-  const bool works_in_place = newcomer->inplace_of == holder;
+  const bool works_in_place = takes_from(verifier, walk->newcomer, holder);
   if (verifier->schedule->buffers[holder].last_step >= first && !works_in_place) {
     return delta_status_make(MALFORMED, "schedule step %u (%s): buffers %u of tensor '%s' and %u of '%s' overlap while both live", first,
                              delta_verifier_step_name(verifier, first), walk->newcomer,

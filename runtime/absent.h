@@ -14,7 +14,5 @@ DELTA_MUST_USE delta_status_t delta_absent_device_open(const char *path, const d
 // A device by its name, or by the path of its profile, which ends in ".json".
 DELTA_MUST_USE delta_status_t delta_device_open_any(const char *device, const delta_device_options_t *options, delta_allocator_t allocator,
                                                     delta_device_t **out_device);
-// memory_bytes less reserve_bytes.
-DELTA_MUST_USE delta_status_t delta_absent_free_bytes(const delta_device_t *device, uint64_t *out_free_bytes);
 
 #endif // DELTA_RUNTIME_ABSENT_H_

@@ -17,7 +17,8 @@
 
 enum { CHECKPOINT_VERSION = 1, PIECE_BYTES = 1 << 20 };
 
-static const char format_name[] = "delta-checkpoint", texts_hash_key[] = "texts_sha256", tensor_prefix[] = "tensor:";
+static const char format_name[] = "delta-checkpoint", texts_hash_key[] = "texts_sha256",
+                  tensor_prefix[] = "tensor:", property_prefix[] = "property:";
 
 // The integers of a position. X(key and member, smallest value)
 #define POSITION_NUMBERS(X) X(step, 0) X(epoch, 0) X(epoch_samples, 0) X(data_samples, 0)
@@ -84,12 +85,24 @@ static delta_status_t add_head(saving_t *saving, const delta_training_position_t
   return add_text(saving, "schedule", NULL, "%.*s", DELTA_SCHEDULE_TEXT_BYTES - 1, position->schedule);
 }
 
+// What the program that trains wants to find again.
+static delta_status_t add_properties(saving_t *saving) {
+  for (size_t i = 0; i < saving->session->properties.count; ++i) {
+    const delta_property_t *property = &saving->session->properties.items[i];
+    char *key = NULL;
+    DELTA_RETURN_IF_ERROR(delta_region_format(&saving->region, &key, "%s%s", property_prefix, property->name));
+    saving->header.texts[saving->header.text_count++] = (delta_safetensors_text_t){key, property->value};
+  }
+  return DELTA_OK;
+}
+
 // The header, with zeros in place of the hashes that come when the values have been seen.
 static delta_status_t describe(saving_t *saving, const delta_training_position_t *position) {
   static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
   const delta_plan_t *plan = saving->session->plan;
   delta_safetensors_header_t *header = &saving->header;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&saving->region, HEAD_TEXTS + 1 + plan->state_count, &header->texts));
+  const size_t text_count = HEAD_TEXTS + 1 + plan->state_count + saving->session->properties.count;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&saving->region, text_count, &header->texts));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&saving->region, plan->state_count, &header->tensors));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&saving->region, plan->state_count, &saving->tensor_texts));
   DELTA_RETURN_IF_ERROR(add_head(saving, position));
@@ -102,7 +115,7 @@ static delta_status_t describe(saving_t *saving, const delta_training_position_t
     header->tensors[i] = (delta_safetensors_tensor_t){.name = state->name, .dtype = state->dtype, .shape = state->shape};
   }
   header->tensor_count = plan->state_count;
-  return DELTA_OK;
+  return add_properties(saving);
 }
 
 static delta_status_t write_values(saving_t *saving, uint32_t index, delta_safetensors_writer_t *writer) {
@@ -294,6 +307,17 @@ static delta_status_t load_state(delta_session_t *session, const delta_safetenso
   return DELTA_OK;
 }
 
+// Those of the file, beside or in place of those that there are.
+static delta_status_t load_properties(delta_session_t *session, const delta_safetensors_t *file) {
+  const size_t prefix_bytes = sizeof property_prefix - 1;
+  for (uint32_t i = 0; i < file->header.text_count; ++i) {
+    const delta_safetensors_text_t *text = &file->header.texts[i];
+    if (strncmp(text->key, property_prefix, prefix_bytes) != 0 || !text->key[prefix_bytes]) continue;
+    DELTA_RETURN_IF_ERROR(delta_session_set_property(session, text->key + prefix_bytes, text->value));
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t restore(delta_session_t *session, const delta_safetensors_t *file, delta_training_position_t *out_position) {
   delta_region_t region;
   void *piece = NULL;
@@ -304,6 +328,7 @@ static delta_status_t restore(delta_session_t *session, const delta_safetensors_
   DELTA_GOTO_IF_ERROR(status, read_position(file, &position), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_allocate(session->allocator, PIECE_BYTES, 1, &piece), cleanup);
   DELTA_GOTO_IF_ERROR(status, check_tensors(session, file, &region, piece), cleanup);
+  DELTA_GOTO_IF_ERROR(status, load_properties(session, file), cleanup);
   for (uint32_t i = 0; i < session->plan->state_count; ++i) DELTA_GOTO_IF_ERROR(status, load_state(session, file, i, piece), cleanup);
   *out_position = position;
 cleanup:

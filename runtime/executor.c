@@ -1,4 +1,5 @@
 // Addresses come from the schedule's buffers and the plan's states; they are looked up once per step when the executor is made.
+#include "onnx/graph/virtual.h"
 #include "runtime/executor_parts.h"
 
 // The arena offset of each problem tensor that is a state or becomes one.
@@ -56,6 +57,23 @@ static void *step_address(const delta_executor_t *executor, delta_tensor_id_t id
   return NULL;
 }
 
+// The address of a node's input; of a virtual one, that of a list of its parts' addresses.
+static delta_status_t input_address(delta_executor_t *executor, delta_tensor_id_t id, const delta_problem_step_t *problem_step,
+                                    const delta_schedule_step_t *step, const void **out_address) {
+  const delta_node_t *parts = delta_virtual_node(executor->options.graph, id);
+  const void **list = NULL;
+  if (!parts) {
+    *out_address = step_address(executor, id, problem_step->inputs, step->inputs, step->input_count);
+    return DELTA_OK;
+  }
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, parts->input_count, &list));
+  for (uint32_t p = 0; p < parts->input_count; ++p) {
+    list[p] = step_address(executor, parts->inputs[p], problem_step->inputs, step->inputs, step->input_count);
+  }
+  *out_address = list;
+  return DELTA_OK;
+}
+
 static delta_status_t prepare_kernel(delta_executor_t *executor, uint32_t node) {
   if (executor->kernels[node]) return DELTA_OK;
   const delta_executor_options_t *o = &executor->options;
@@ -86,7 +104,7 @@ static delta_status_t allocate_copies(delta_executor_t *executor) {
   }
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, counts[l], &executor->work.copies[l].items));
-    executor->overlaps = executor->overlaps || (counts[l] > 0 && o->lanes);
+    executor->overlaps = executor->overlaps || (counts[l] > 0 && (o->device->has_queues ? !o->copies_in_line : o->lanes != NULL));
   }
   return DELTA_OK;
 }
@@ -119,7 +137,7 @@ static delta_status_t prepare_step(delta_executor_t *executor, uint32_t index) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, node->input_count, &inputs));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, node->output_count, &outputs));
   for (uint32_t i = 0; i < node->input_count; ++i) {
-    inputs[i] = step_address(executor, node->inputs[i], problem_step->inputs, step->inputs, step->input_count);
+    DELTA_RETURN_IF_ERROR(input_address(executor, node->inputs[i], problem_step, step, &inputs[i]));
   }
   for (uint32_t i = 0; i < node->output_count; ++i) {
     outputs[i] = step_address(executor, node->outputs[i], problem_step->outputs, step->outputs, step->output_count);
@@ -196,7 +214,11 @@ static delta_status_t list_void_ranges(delta_executor_t *executor) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&executor->region, schedule->buffer_count, &is_copied));
   mark_copied(executor, is_copied);
   for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
-    if (schedule->buffers[i].inplace_of != DELTA_PROBLEM_NONE) taken[schedule->buffers[i].inplace_of] = true;
+    const delta_buffer_t *buffer = &schedule->buffers[i];
+    if (buffer->inplace_of == DELTA_PROBLEM_NONE) continue;
+    taken[buffer->inplace_of] = true;
+    const delta_schedule_step_t *maker = &schedule->steps[buffer->first_step];
+    for (uint32_t k = 0; delta_buffer_is_in_row(schedule->buffers, i) && k < maker->input_count; ++k) taken[maker->inputs[k]] = true;
   }
   for (uint32_t step = 0; step < schedule->step_count; ++step) {
     for (uint32_t i = 0; i < schedule->buffer_count; ++i) {
@@ -207,6 +229,26 @@ static delta_status_t list_void_ranges(delta_executor_t *executor) {
       if (is_dead) DELTA_RETURN_IF_ERROR(push_range(executor, &executor->dead, step, i));
     }
   }
+  return DELTA_OK;
+}
+
+static delta_status_t create_auditor(delta_executor_t *executor) {
+  const delta_executor_options_t *o = &executor->options;
+  const delta_auditor_options_t options = {.device = o->device,
+                                           .graph = o->graph,
+                                           .problem = o->problem,
+                                           .tensor_of_storage = o->tensor_of_storage,
+                                           .schedule = o->schedule,
+                                           .plan = o->plan,
+                                           .arena = o->arena,
+                                           .state_bytes = o->state_bytes,
+                                           .tier = o->tier,
+                                           .overlaps = executor->overlaps && !o->device->has_queues, // those wait for each step then
+                                           .keeper = executor->work.keeper,
+                                           .keeper_mutex = &executor->keeper_mutex};
+  DELTA_RETURN_IF_ERROR(delta_auditor_create(&options, executor->allocator, &executor->auditor));
+  pthread_mutex_init(&executor->keeper_mutex, NULL);
+  executor->work.keeper_mutex = &executor->keeper_mutex;
   return DELTA_OK;
 }
 
@@ -227,7 +269,10 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   DELTA_GOTO_IF_ERROR(status, allocate_copies(executor), cleanup);
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
-  if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  // An auditor has a pattern of its own in more than these bytes.
+  if (options->poison && !options->audits) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  if (options->device->has_queues) DELTA_GOTO_IF_ERROR(status, delta_executor_prepare_queues(executor), cleanup);
+  if (options->audits) DELTA_GOTO_IF_ERROR(status, create_auditor(executor), cleanup);
   *out_executor = executor;
   executor = NULL;
 cleanup:
@@ -250,8 +295,12 @@ void delta_executor_destroy(delta_executor_t *executor) {
   for (size_t i = 0; executor->kernels && i < executor->options.graph->nodes.count; ++i) {
     if (!lender || lender->kernels[i] != executor->kernels[i]) executor->options.device->driver->kernel_destroy(executor->kernels[i]);
   }
+  delta_executor_free_queues(executor);
+  delta_release(executor->allocator, executor->values);
   delta_release(executor->allocator, executor->kernels);
   delta_keeper_reset(&executor->keeper, 0);
+  if (executor->auditor) pthread_mutex_destroy(&executor->keeper_mutex);
+  delta_auditor_destroy(executor->auditor);
   delta_array_deinit(executor->allocator, &executor->born);
   delta_array_deinit(executor->allocator, &executor->dead);
   delta_region_deinit(&executor->region);

@@ -1,7 +1,10 @@
 // Executor: runs one program of a plan on a device, step by step, in a planned arena. The calling thread computes; copies run beside it on lanes, in any order that
-// the plan's waits allow. Addresses are resolved once, when it is made; nothing is allocated while it runs.
+// the plan's waits allow. On a device with queues the thread puts all of it into them and waits for the end; from the second run on it is one recording that is replayed.
+// Addresses are resolved once, when it is made; nothing is allocated while it runs.
 #ifndef DELTA_RUNTIME_EXECUTOR_H_
 #define DELTA_RUNTIME_EXECUTOR_H_
+
+#include <stdatomic.h>
 
 #include "plans/plan.h"
 #include "runtime/device.h"
@@ -11,7 +14,7 @@
 
 typedef struct delta_executor delta_executor_t;
 
-// What happens at each step, for traces, profiles and tests. Copies that ran on lanes are told of when the run has ended.
+// What happens at each step, for traces, profiles and tests. Copies that ran on lanes, and all steps of devices with queues, are told of when the run has ended.
 typedef struct delta_step_event {
   uint32_t step; // of the schedule
   const delta_schedule_step_t *schedule_step;
@@ -30,10 +33,13 @@ typedef struct delta_executor_options {
   delta_arena_t *arena;
   size_t state_bytes;            // where the program's own bytes begin in the arena
   delta_tier_t *tier;            // with room for the schedule's host bytes; NULL when there are none
-  delta_lanes_t *lanes;          // where copies run; NULL: on the calling thread, between the steps that compute
+  delta_lanes_t *lanes;          // where copies run; NULL: on the calling thread, between the steps that compute. Of devices without queues
+  bool copies_in_line;           // on devices with queues: copies go into the queue of compute
   double patience_seconds;       // of lanes
   delta_executor_t *predecessor; // of the same graph: lends its kernels, and outlives this one or delta_executor_take_kernels; NULL: none
-  bool poison; // fill bytes with a pattern before a step first writes them and after the last reads them (tests; host-addressable devices)
+  bool audits;                   // an auditor looks at every step (runtime/auditor.h)
+  // Fill bytes with a pattern before a step first writes them and after the last reads them (tests). A device with queues then waits for each step, as it does for audits.
+  bool poison;
   void (*on_step)(void *self, const delta_step_event_t *event); // NULL for none
   void *self;
 } delta_executor_options_t;
@@ -50,10 +56,13 @@ void *delta_executor_input(delta_executor_t *executor, uint32_t index);
 const void *delta_executor_output(const delta_executor_t *executor, uint32_t index);
 
 typedef struct delta_run_options {
-  // Stops before the next step once one of these outputs (float scalars) has been computed and is not finite; DELTA_INDEX_NONE: none.
+  // Stops before the next step once one of these outputs (float scalars) has been computed and is not finite; DELTA_INDEX_NONE: none. A device with queues has run all
+  // steps by then.
   uint32_t finite_outputs[2];
   // Look at every float result; stop at the first with NaN or +infinity. -infinity alone is how masks are written.
   bool check_values;
+  // Stops before the next step once this is true, unless a state has been changed: a run changes all states or none. NULL: never.
+  const atomic_bool *cancels;
   // Committed for the program's own bytes, in which a tensor that cannot be copied below may be kept; 0: it is not.
   uint64_t arena_bytes;
   delta_run_point_t from; // what has run already, by this executor or by one whose schedule began with the same steps
@@ -72,10 +81,13 @@ typedef struct delta_run_result {
   bool was_changed;        // the steps were not all the plan's
   delta_run_point_t point; // how far a run came that paused, or whose copy failed
   bool stopped;            // at `step`, by one of the checks
+  bool cancelled;          // before `step`
   uint32_t step;
   const char *node_name;                      // of that step
   uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
+  bool ran_all;                               // it was looked at after the last step
   uint32_t updates_done;                      // states already changed when it stopped, counters aside
+  bool failed_below;                          // a copy to the tier below failed, and was not kept
   uint32_t kept_tensors;                      // that could not be copied below and are kept
   delta_status_t why_kept;                    // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute

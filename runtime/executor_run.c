@@ -1,64 +1,9 @@
 // Running a prepared program: kernels on the calling thread in the order of the schedule, copies on their lanes or between the kernels, and what is looked at after each
 // step.
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "runtime/executor_parts.h"
-
-// Whether a value is not finite, `allowed` aside.
-static bool has_value_beyond(const void *data, delta_dtype_t dtype, const delta_shape_t *shape, double allowed) {
-  if (!delta_dtype_is_float(dtype)) return false;
-  int64_t count = delta_shape_count(shape);
-  for (int64_t i = 0; i < count; ++i) {
-    double value = delta_element_load_double(data, dtype, (size_t)i);
-    if (!isfinite(value) && value != allowed) return true;
-  }
-  return false;
-}
-
-bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
-  return has_value_beyond(data, dtype, shape, -INFINITY);
-}
-
-bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape) {
-  return has_value_beyond(data, dtype, shape, 0);
-}
-
-// Which of the outputs that must be finite a tensor is; DELTA_INDEX_NONE: none of them.
-static uint32_t find_watched(const delta_graph_t *graph, const delta_run_options_t *options, delta_tensor_id_t id) {
-  for (size_t k = 0; k < sizeof options->finite_outputs / sizeof *options->finite_outputs; ++k) {
-    const uint32_t output = options->finite_outputs[k];
-    if (output == DELTA_INDEX_NONE) continue;
-    if (delta_graph_tensor(graph, graph->outputs.items[output].tensor)->storage.index == id.index) return output;
-  }
-  return DELTA_INDEX_NONE;
-}
-
-// Whether the checks asked for stop the run after this step, and the output to blame.
-static bool must_stop(const delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step,
-                      uint32_t *out_output) {
-  const delta_graph_t *graph = executor->options.graph;
-  for (uint32_t i = 0; step->node && i < step->node->output_count; ++i) {
-    delta_tensor_id_t id = step->node->outputs[i];
-    if (delta_tensor_is_none(id)) continue;
-    const delta_tensor_t *tensor = delta_graph_tensor(graph, id);
-    const void *data = step->buffers.outputs[i];
-    *out_output = find_watched(graph, options, id);
-    if (*out_output != DELTA_INDEX_NONE && !isfinite(delta_element_load_double(data, tensor->dtype, 0))) return true;
-    if (options->check_values && delta_has_bad_value(data, tensor->dtype, &tensor->shape)) return true;
-  }
-  return false;
-}
-
-// Whether a step writes a state other than a counter.
-static bool changes_states(const delta_problem_t *problem, const delta_problem_step_t *step) {
-  for (uint32_t i = 0; i < step->output_count; ++i) {
-    const delta_problem_tensor_t *tensor = &problem->tensors[step->outputs[i]];
-    if (tensor->becomes_state != DELTA_PROBLEM_NONE && tensor->kind != DELTA_CLASS_OTHER) return true;
-  }
-  return false;
-}
 
 // Fills the ranges of a step. The cursor goes through the list once in a run, past those of steps that have run before.
 static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cursor) {
@@ -68,11 +13,11 @@ static void poison(const delta_void_ranges_t *ranges, uint32_t step, size_t *cur
   }
 }
 
-static delta_status_t launch_kernel(delta_executor_t *executor, uint32_t index) {
+delta_status_t delta_executor_launch(delta_executor_t *executor, uint32_t index) {
   const delta_executor_options_t *o = &executor->options;
   const delta_prepared_step_t *prepared = &executor->steps[index];
-  delta_status_t status = o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers);
-  return status ? delta_status_annotate(status, "step %u, node '%s'", index, prepared->node->name) : DELTA_OK;
+  return delta_status_annotate(o->device->driver->launch(o->device, o->schedule->steps[index].lane, prepared->kernel, &prepared->buffers),
+                               "step %u, node '%s'", index, prepared->node->name);
 }
 
 // A copy between two steps that compute.
@@ -87,7 +32,7 @@ static delta_status_t copy_in_line(delta_executor_t *executor, uint32_t index, d
   return status;
 }
 
-static void report_step(const delta_executor_t *executor, uint32_t index, double start_seconds, double end_seconds) {
+void delta_executor_report_step(const delta_executor_t *executor, uint32_t index, double start_seconds, double end_seconds) {
   const delta_executor_options_t *o = &executor->options;
   const delta_step_event_t event = {.step = index,
                                     .schedule_step = &o->schedule->steps[index],
@@ -101,20 +46,12 @@ static void report_step(const delta_executor_t *executor, uint32_t index, double
 static delta_status_t run_step(delta_executor_t *executor, const delta_run_options_t *options, uint32_t index, delta_run_result_t *result) {
   const bool is_reported = executor->options.on_step != NULL, is_timed = is_reported || options->step_seconds;
   const double start_seconds = is_timed ? delta_clock_seconds() : 0;
-  DELTA_RETURN_IF_ERROR(executor->steps[index].copy ? copy_in_line(executor, index, result) : launch_kernel(executor, index));
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_enter(executor->auditor, index));
+  DELTA_RETURN_IF_ERROR(executor->steps[index].copy ? copy_in_line(executor, index, result) : delta_executor_launch(executor, index));
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_leave(executor->auditor, index));
   const double end_seconds = is_timed ? delta_clock_seconds() : 0;
   if (options->step_seconds) options->step_seconds[index] = end_seconds - start_seconds;
-  if (is_reported) report_step(executor, index, start_seconds, end_seconds);
-  return DELTA_OK;
-}
-
-// The device's own events, for one that has queues.
-static delta_status_t wait_on_device(const delta_executor_t *executor, uint32_t index) {
-  const delta_executor_options_t *o = &executor->options;
-  const delta_schedule_step_t *step = &o->schedule->steps[index];
-  for (uint32_t w = 0; w < step->wait_count; ++w) {
-    DELTA_RETURN_IF_ERROR(o->device->driver->wait(o->device, step->lane, step->waits[w]));
-  }
+  if (is_reported) delta_executor_report_step(executor, index, start_seconds, end_seconds);
   return DELTA_OK;
 }
 
@@ -141,25 +78,28 @@ static delta_status_t run_steps(delta_executor_t *executor, const delta_run_opti
     const delta_prepared_step_t *prepared = &executor->steps[i];
     if (prepared->copy && executor->overlaps) continue;
     *out_limit = i;
+    if (options->cancels && result->updates_done == 0 && atomic_load_explicit(options->cancels, memory_order_relaxed)) {
+      result->cancelled = true;
+      result->step = i;
+      return DELTA_OK;
+    }
     result->is_paused = prepared->node && must_pause(options, i);
     if (result->is_paused) return DELTA_OK;
-    DELTA_RETURN_IF_ERROR(wait_on_device(executor, i));
     if (!wait_for_copies(executor, options, i, result)) return DELTA_OK;
     poison(&executor->born, i, &born_cursor);
     DELTA_RETURN_IF_ERROR(run_step(executor, options, i, result));
-    if (must_stop(executor, options, prepared, &result->output)) {
-      result->stopped = true;
+    DELTA_RETURN_IF_ERROR(delta_executor_must_stop(executor, options, prepared, &result->output, &result->stopped));
+    if (result->stopped) {
       result->step = i;
       result->node_name = prepared->node->name;
       return DELTA_OK;
     }
-    if (prepared->node && changes_states(o->problem, &o->problem->steps[o->schedule->steps[i].problem_step])) ++result->updates_done;
+    result->updates_done += delta_executor_changes_states(executor, i);
     poison(&executor->dead, i, &dead_cursor);
-    DELTA_RETURN_IF_ERROR(o->device->driver->signal(o->device, o->schedule->steps[i].lane, i));
     if (executor->overlaps) delta_lanes_signal(o->lanes, i);
   }
   *out_limit = o->schedule->step_count;
-  return o->device->driver->synchronize(o->device);
+  return DELTA_OK;
 }
 
 static void report_copies(const delta_executor_t *executor) {
@@ -167,9 +107,17 @@ static void report_copies(const delta_executor_t *executor) {
     const delta_lane_copies_t *copies = &executor->work.copies[l];
     for (uint32_t i = 0; i < copies->count; ++i) {
       const delta_lane_copy_t *copy = &copies->items[i];
-      if (copy->end_seconds > copy->start_seconds) report_step(executor, copy->step, copy->start_seconds, copy->end_seconds);
+      if (copy->end_seconds > copy->start_seconds) delta_executor_report_step(executor, copy->step, copy->start_seconds, copy->end_seconds);
     }
   }
+}
+
+// Whether a copy of these has failed in this pass.
+static bool any_has_failed(const delta_lane_copies_t *copies) {
+  for (uint32_t i = 0; i < copies->count; ++i) {
+    if (copies->items[i].has_failed) return true;
+  }
+  return false;
 }
 
 static bool is_start(const delta_run_point_t *point) {
@@ -177,16 +125,6 @@ static bool is_start(const delta_run_point_t *point) {
     if (point->ended[l] > 0) return false;
   }
   return true;
-}
-
-static bool any_has_failed(const delta_executor_t *executor) {
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
-    const delta_lane_copies_t *copies = &executor->work.copies[l];
-    for (uint32_t i = 0; i < copies->count; ++i) {
-      if (copies->items[i].has_failed) return true;
-    }
-  }
-  return false;
 }
 
 // How far a run has come in which compute came to step `limit`.
@@ -202,12 +140,14 @@ static delta_run_point_t find_point(const delta_executor_t *executor, uint32_t l
 delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options, delta_run_result_t *out_result) {
   const delta_executor_options_t *o = &executor->options;
   *out_result = (delta_run_result_t){0};
+  if (o->device->has_queues) return delta_executor_run_queues(executor, options, out_result);
   uint32_t limit = 0;
   const double start_seconds = delta_clock_seconds();
   if (executor->overlaps) DELTA_RETURN_IF_ERROR(delta_lanes_check(o->lanes));
   if (is_start(&options->from)) delta_keeper_reset(&executor->keeper, options->arena_bytes);
   executor->keeper.arena_bytes = options->arena_bytes;
   delta_lane_work_begin(&executor->work, &options->from);
+  if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_begin(executor->auditor, options->arena_bytes));
   if (executor->overlaps) DELTA_RETURN_IF_ERROR(delta_lanes_begin(o->lanes, &executor->work, &options->from));
   delta_status_t status = run_steps(executor, options, out_result, &limit);
   if (executor->overlaps) {
@@ -219,9 +159,11 @@ delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_op
     delta_lane_times_t *compute = &out_result->lanes[DELTA_LANE_COMPUTE];
     compute->busy_seconds = delta_clock_seconds() - start_seconds - compute->wait_seconds;
   }
+  if (!status && executor->auditor && !out_result->stopped && !out_result->cancelled) status = delta_auditor_end(executor->auditor);
+  out_result->failed_below = status && any_has_failed(&executor->work.copies[DELTA_LANE_OFFLOAD]);
   out_result->kept_tensors = atomic_load(&executor->keeper.count);
   out_result->why_kept = executor->keeper.cause;
-  out_result->has_failed_copy = status && any_has_failed(executor);
+  out_result->has_failed_copy = out_result->failed_below || (status && any_has_failed(&executor->work.copies[DELTA_LANE_PREFETCH]));
   out_result->point = find_point(executor, limit);
   return status;
 }

@@ -82,10 +82,17 @@ static void sleep_a_while(delta_lanes_t *lanes) {
 
 static const char *direction_of(delta_lane_t lane) { return lane == DELTA_LANE_OFFLOAD ? "to" : "from"; }
 
+static delta_status_t keep(const delta_lane_work_t *work, uint32_t earliest_step, uint32_t step, delta_status_t failure) {
+  if (work->keeper_mutex) pthread_mutex_lock(work->keeper_mutex);
+  delta_status_t status = delta_keeper_keep(work->keeper, step, earliest_step, failure);
+  if (work->keeper_mutex) pthread_mutex_unlock(work->keeper_mutex);
+  return status;
+}
+
 static delta_status_t copy_below(const delta_lane_work_t *work, uint32_t earliest_step, const delta_lane_copy_t *copy) {
   const uint64_t offset_bytes = work->schedule->steps[copy->step].host_offset_bytes;
   delta_status_t status = delta_tier_write(work->tier, offset_bytes, copy->memory, copy->size_bytes);
-  return status && work->keeper ? delta_keeper_keep(work->keeper, copy->step, earliest_step, status) : status;
+  return status && work->keeper ? keep(work, earliest_step, copy->step, status) : status;
 }
 
 static delta_status_t copy_back(const delta_lane_work_t *work, const delta_lane_copy_t *copy) {

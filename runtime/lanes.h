@@ -7,6 +7,8 @@
 #ifndef DELTA_RUNTIME_LANES_H_
 #define DELTA_RUNTIME_LANES_H_
 
+#include <pthread.h>
+
 #include "plans/schedule.h"
 #include "runtime/keeper.h"
 #include "runtime/tier.h"
@@ -33,8 +35,9 @@ typedef struct delta_lane_work {
   const delta_schedule_t *schedule;
   delta_lane_copies_t copies[DELTA_LANE_COUNT]; // none of COMPUTE
   delta_tier_t *tier;
-  delta_keeper_t *keeper;  // what becomes of a tensor that cannot be copied below; NULL: the run fails
-  double patience_seconds; // a copy that takes longer, and a second more for each MiB, will not end
+  delta_keeper_t *keeper;        // what becomes of a tensor that cannot be copied below; NULL: the run fails
+  pthread_mutex_t *keeper_mutex; // held while it keeps one, for whoever looks at free bytes; NULL: nobody does
+  double patience_seconds;       // a copy that takes longer, and a second more for each MiB, will not end
 } delta_lane_work_t;
 
 // Of one run, by lane. Compute is busy when it does not wait; a copying lane waits while it has copies left.

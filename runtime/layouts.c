@@ -8,7 +8,7 @@
 // Layouts worth trying with an instruction set: the plain one, and those whose blocks fit the vectors. The last `spare` come in only where channels do not
 // come in whole blocks of the first.
 typedef struct layout_candidates {
-  const char *instruction_set;
+  const char *instruction_set; // or how it begins
   delta_layout_t layouts[DELTA_LAYOUT_COUNT];
   uint32_t count, spare;
 } layout_candidates_t;
@@ -16,6 +16,7 @@ typedef struct layout_candidates {
 static const layout_candidates_t candidate_rows[] = {
     {"avx512", {DELTA_LAYOUT_BLOCKED_16, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN, DELTA_LAYOUT_BLOCKED_8}, 4, 1},
     {"avx2", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3, 0},
+    {"sm_", {DELTA_LAYOUT_PLAIN}, 1, 0},
     {"", {DELTA_LAYOUT_BLOCKED_8, DELTA_LAYOUT_CHANNELS_LAST, DELTA_LAYOUT_PLAIN}, 3, 0},
 };
 
@@ -25,7 +26,7 @@ static const layout_candidates_t plain_row = {"", {DELTA_LAYOUT_PLAIN}, 1, 0};
 static const layout_candidates_t *candidates_of(const delta_device_t *device) {
   if (device->profile && device->profile->entries.count == 0) return &plain_row;
   const layout_candidates_t *row = candidate_rows;
-  while (row->instruction_set[0] && strcmp(row->instruction_set, device->instruction_set) != 0) ++row;
+  while (strncmp(row->instruction_set, device->instruction_set, strlen(row->instruction_set)) != 0) ++row;
   return row;
 }
 

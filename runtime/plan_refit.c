@@ -26,6 +26,7 @@ static delta_status_t begin_refit(const delta_refit_options_t *options, delta_pl
   plan->programs = NULL;
   plan->state_count = plan->program_count = 0;
   plan->totals.budget_bytes = options->budget_bytes;
+  if (options->avoids_tier) plan->totals.host_budget_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, known->state_count, &plan->states));
   memcpy(plan->states, known->states, known->state_count * sizeof *plan->states);
   plan->state_count = known->state_count;
@@ -51,7 +52,7 @@ static delta_status_t refit(const delta_refit_options_t *options, delta_plan_mak
   DELTA_RETURN_IF_ERROR(begin_refit(options, maker));
   DELTA_RETURN_IF_ERROR(delta_policy_parse(maker->plan->policy, &maker->policy));
   DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, 0, &below_none_bytes));
-  if (below_none_bytes > options->budget_bytes && !delta_policy_keeps_budgets(maker->policy)) {
+  if (below_none_bytes > options->budget_bytes && (options->avoids_tier || !delta_policy_keeps_budgets(maker->policy))) {
     maker->policy = DELTA_POLICY_DELTA_FIXED;
     maker->plan->policy = delta_policy_info(maker->policy)->name;
     DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, 0, &below_none_bytes));

@@ -10,12 +10,13 @@ typedef struct delta_refit_options {
   size_t granule_bytes;
   uint64_t budget_bytes;
   double offload_bytes_per_second, prefetch_bytes_per_second; // 0: as the parts' problems have them
+  bool avoids_tier;                                           // nothing lies below, whatever the plan's host budget
   const double *step_seconds; // of the first program's problem, by step, as measured; NULL: as its problem has them
   double time_limit_seconds;  // of policies that search
 } delta_refit_options_t;
 
 // A plan whose states lie where the budget allows. It borrows the strings of the given one, which outlives it. A policy that releases nothing gives way to delta-fixed
-// where its own plan does not fit. DOES_NOT_FIT names the smallest budget.
+// where its own plan does not fit, and so does every policy where the tier is avoided. DOES_NOT_FIT names the smallest budget.
 DELTA_MUST_USE delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan);
 
 #endif // DELTA_RUNTIME_PLAN_REFIT_H_

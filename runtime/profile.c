@@ -1,22 +1,24 @@
 // Costs by key, numbers by name, and where they are kept.
 #include "runtime/profile.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <delta/version.h>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "onnx/graph/graph_write.h"
+#include "onnx/graph/virtual.h"
+#include "runtime/cache.h"
 
-// The processor as the system names it: speeds of one are not those of another.
-static delta_status_t read_processor(delta_profile_t *profile) {
+// The processor as its maker or the system names it: speeds of one are not those of another.
+static delta_status_t read_processor(delta_profile_t *profile, const delta_device_t *device) {
   static const char *const label = "model name";
   char line[256], *name = NULL;
-  FILE *file = fopen("/proc/cpuinfo", "r");
+  const bool is_host = device->processor[0] == '\0';
+  if (!is_host) name = strcpy(line, device->processor);
+  FILE *file = is_host ? fopen("/proc/cpuinfo", "r") : NULL;
   while (file && !name && fgets(line, sizeof line, file)) {
     char *colon = strncmp(line, label, strlen(label)) == 0 ? strchr(line, ':') : NULL;
     if (colon) name = colon + 1 + strspn(colon + 1, " ");
@@ -39,7 +41,7 @@ static delta_status_t name_device(delta_profile_t *profile, const delta_device_t
   DELTA_RETURN_IF_ERROR(delta_region_format(&profile->region, &libraries, "delta %s, %s", DELTA_VERSION_STRING, device->libraries));
   profile->instruction_set = instruction_set;
   profile->libraries = libraries;
-  return read_processor(profile);
+  return read_processor(profile, device);
 }
 
 const char delta_profile_measured[] = "measured";
@@ -48,8 +50,9 @@ static delta_status_t describe_device(delta_profile_t *profile, delta_device_t *
   static const char *const assumed = "assumed until it is measured";
   uint64_t free_bytes = 0;
   DELTA_RETURN_IF_ERROR(delta_device_free_bytes(device, &free_bytes));
-  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)free_bytes, "free when the profile was made");
-  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, 0, "what others use is not in memory_bytes");
+  delta_profile_set_number(profile, DELTA_PROFILE_MEMORY_BYTES, (double)(free_bytes + device->reserve_bytes),
+                           "free when the profile was made");
+  delta_profile_set_number(profile, DELTA_PROFILE_RESERVE_BYTES, (double)device->reserve_bytes, "what others use is not in memory_bytes");
   delta_profile_set_number(profile, DELTA_PROFILE_GRANULE_BYTES, (double)device->granule_bytes, "the driver");
   delta_profile_set_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES, (double)device->alignment_bytes, "the driver");
 #define SET_ROOFLINE(id, field, least, most) delta_profile_set_number(profile, DELTA_PROFILE_##id, device->roofline.field, assumed);
@@ -107,7 +110,10 @@ void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, cha
   delta_sha256_init(&hash);
   const delta_graph_sink_t sink = {&hash, hash_text};
   delta_graph_write_attrs(sink, node);
-  for (uint32_t k = 0; k < node->input_count; ++k) write_tensor(sink, delta_node_input(graph, node, k));
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    write_tensor(sink, delta_node_input(graph, node, k));
+    if (delta_virtual_node(graph, node->inputs[k])) delta_graph_write(sink, " in parts");
+  }
   delta_graph_write(sink, " ->");
   for (uint32_t k = 0; k < node->output_count; ++k) write_tensor(sink, delta_node_output(graph, node, k));
   char digest[DELTA_SHA256_TEXT_BYTES];
@@ -130,36 +136,69 @@ delta_roofline_t delta_profile_roofline(const delta_profile_t *profile) {
 #undef ROOFLINE_FIELD
 }
 
-const delta_profile_entry_t *delta_profile_entry(const delta_profile_t *profile, const char *key) {
+const delta_profile_entry_t *delta_profile_first(const delta_profile_t *profile, const char *key) {
   const uint32_t index = delta_map_find(&profile->keys, key);
   return index == DELTA_MAP_NONE ? NULL : &profile->entries.items[index];
 }
 
-bool delta_profile_find(const delta_profile_t *profile, const char *key, double *out_seconds) {
-  const delta_profile_entry_t *entry = profile ? delta_profile_entry(profile, key) : NULL;
-  if (entry) *out_seconds = entry->seconds;
-  return entry != NULL;
+const delta_profile_entry_t *delta_profile_next(const delta_profile_t *profile, const delta_profile_entry_t *entry) {
+  return entry->next == DELTA_MAP_NONE ? NULL : &profile->entries.items[entry->next];
 }
 
-delta_status_t delta_profile_set(delta_profile_t *profile, const char *key, double seconds) {
-  return delta_profile_set_entry(profile, &(delta_profile_entry_t){.key = key, .seconds = seconds});
+const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, const char *key, const char *kernel) {
+  const delta_profile_entry_t *entry = profile ? delta_profile_first(profile, key) : NULL;
+  while (entry && strcmp(entry->kernel, kernel) != 0) entry = delta_profile_next(profile, entry);
+  return entry;
 }
 
-delta_status_t delta_profile_set_entry(delta_profile_t *profile, const delta_profile_entry_t *entry) {
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best) {
+  enum { SMALL_BYTES = 1 << 20 };
+  static const double clearly = 0.95, worth_memory = 0.85;
+  if (later->workspace_bytes > best->workspace_bytes + SMALL_BYTES) return later->seconds < worth_memory * best->seconds;
+  if (later->workspace_bytes + SMALL_BYTES < best->workspace_bytes) return worth_memory * later->seconds < best->seconds;
+  return later->seconds < clearly * best->seconds;
+}
+
+const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes) {
+  const delta_profile_entry_t *first = profile ? delta_profile_first(profile, key) : NULL, *best = NULL;
+  for (const delta_profile_entry_t *entry = first; entry; entry = delta_profile_next(profile, entry)) {
+    if (entry->workspace_bytes > most_workspace_bytes) continue;
+    if (!best || delta_profile_is_better(entry, best)) best = entry;
+  }
+  return best ? best : first;
+}
+
+static delta_status_t copy_string(delta_profile_t *profile, const char *text, const char **out_copy) {
+  char *copy = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, text, strlen(text), &copy));
+  *out_copy = copy;
+  return DELTA_OK;
+}
+
+// Adds an entry under a key whose last one is `last`, or that is new.
+static delta_status_t append_entry(delta_profile_t *profile, const delta_profile_entry_t *entry, uint32_t last) {
+  const uint32_t index = (uint32_t)profile->entries.count;
   delta_profile_entry_t copy = *entry;
-  char *key = NULL, *kernel = NULL;
-  if (entry->kernel) DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->kernel, strlen(entry->kernel), &kernel));
-  copy.kernel = kernel;
-  const uint32_t index = delta_map_find(&profile->keys, entry->key);
-  if (index != DELTA_MAP_NONE) {
-    copy.key = profile->entries.items[index].key;
-    profile->entries.items[index] = copy;
+  copy.next = DELTA_MAP_NONE;
+  DELTA_RETURN_IF_ERROR(copy_string(profile, entry->kernel, &copy.kernel));
+  DELTA_RETURN_IF_ERROR(copy_string(profile, entry->key, &copy.key));
+  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &copy));
+  if (last == DELTA_MAP_NONE) return delta_map_set(&profile->keys, copy.key, index);
+  profile->entries.items[last].next = index;
+  return DELTA_OK;
+}
+
+delta_status_t delta_profile_set(delta_profile_t *profile, const delta_profile_entry_t *entry) {
+  uint32_t last = DELTA_MAP_NONE;
+  for (uint32_t i = delta_map_find(&profile->keys, entry->key); i != DELTA_MAP_NONE; i = profile->entries.items[i].next) {
+    delta_profile_entry_t *found = &profile->entries.items[i];
+    last = i;
+    if (strcmp(found->kernel, entry->kernel) != 0) continue;
+    found->seconds = entry->seconds;
+    found->workspace_bytes = entry->workspace_bytes;
     return DELTA_OK;
   }
-  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->key, strlen(entry->key), &key));
-  copy.key = key;
-  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &copy));
-  return delta_map_set(&profile->keys, key, (uint32_t)profile->entries.count - 1);
+  return append_entry(profile, entry, last);
 }
 
 // ---- One profile into another
@@ -195,50 +234,24 @@ static delta_status_t merge_numbers(delta_profile_t *profile, const delta_profil
 delta_status_t delta_profile_merge(delta_profile_t *profile, const delta_profile_t *other, const char *path) {
   DELTA_RETURN_IF_ERROR(check_origin(profile, other, path));
   DELTA_RETURN_IF_ERROR(merge_numbers(profile, other));
-  for (size_t i = 0; i < other->entries.count; ++i) DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profile, &other->entries.items[i]));
+  for (size_t i = 0; i < other->entries.count; ++i) DELTA_RETURN_IF_ERROR(delta_profile_set(profile, &other->entries.items[i]));
   return DELTA_OK;
 }
 
 // ---- Cache
 
-// Makes a folder and those above it, from `path + base` on.
-static bool make_folders(char *path, size_t base) {
-  for (char *slash = strchr(path + base, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    const bool is_there = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *slash = '/';
-    if (!is_there) return false;
-  }
-  return true;
-}
-
 delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **out_path) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *below = "";
-  if (!cache || cache[0] != '/') {
-    cache = home;
-    below = "/.cache";
-  }
-  if (!cache || cache[0] != '/') return delta_status_make(NOT_FOUND, "no folder for the profile cache: set XDG_CACHE_HOME or HOME");
   delta_sha256_t hash;
   delta_sha256_init(&hash);
   delta_sha256_update(&hash, profile->processor, strlen(profile->processor));
   delta_sha256_update(&hash, profile->libraries, strlen(profile->libraries));
   char digest[DELTA_SHA256_TEXT_BYTES];
   delta_sha256_final_text(&hash, digest);
-  delta_text_t text;
-  delta_text_init(&text, profile->allocator);
-  const delta_status_t status = delta_text_append(&text, "%s%s/delta/%s-%s-%dthreads-v%d-%.12s.json", cache, below, profile->device,
-                                                  profile->instruction_set, profile->threads, DELTA_PROFILE_VERSION, digest);
-  if (status) {
-    delta_text_deinit(&text);
-    return status;
-  }
-  if (!make_folders(text.items, 1)) {
-    const delta_status_t failure =
-        delta_status_make(IO, "cannot make the folder of the profile cache '%s': %s", text.items, strerror(errno));
-    delta_text_deinit(&text);
-    return failure;
-  }
-  *out_path = text.items;
-  return DELTA_OK;
+  delta_text_t name;
+  delta_text_init(&name, profile->allocator);
+  delta_status_t status = delta_text_append(&name, "%s-%s-%dthreads-v%d-%.12s.json", profile->device, profile->instruction_set,
+                                            profile->threads, DELTA_PROFILE_VERSION, digest);
+  if (!status) status = delta_cache_path(name.items, profile->allocator, out_path);
+  delta_text_deinit(&name);
+  return delta_status_annotate(status, "profile cache");
 }

@@ -1,5 +1,5 @@
 // Measuring how fast memory is copied, and how fast the tier below the arena takes and gives bytes: alone, and beside a thread that keeps memory busy, as
-// compute does, and both ways at once.
+// compute does, and both ways at once. For devices whose memory is the host's.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -48,8 +48,8 @@ static delta_status_t time_transfers(copy_bench_t *bench, double *out_offload, d
     DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[pass]));
     DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[pass]));
   }
-  *out_offload = delta_profiler_median(offload, PASSES);
-  *out_prefetch = delta_profiler_median(prefetch, PASSES);
+  *out_offload = delta_profiler_quantile(offload, PASSES, 0.5);
+  *out_prefetch = delta_profiler_quantile(prefetch, PASSES, 0.5);
   return DELTA_OK;
 }
 
@@ -98,7 +98,7 @@ static double time_copy(const copy_bench_t *bench) {
     memcpy(bench->memory, bench->memory + half_bytes, half_bytes);
     speeds[pass] = (double)half_bytes / (delta_clock_seconds() - start_seconds);
   }
-  return delta_profiler_median(speeds, PASSES);
+  return delta_profiler_quantile(speeds, PASSES, 0.5);
 }
 
 // Times both ways under the names of two numbers.
@@ -146,15 +146,16 @@ delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   if (profiler->options.only_read || delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE)) return DELTA_OK;
   copy_bench_t bench = {0};
   const double start_seconds = delta_clock_seconds();
-  delta_status_t status = measure(&bench, profile, profiler->allocator, profiler->options.log);
+  delta_status_t status = profiler->options.device->has_queues ? delta_profiler_measure_queues(profiler)
+                                                               : measure(&bench, profile, profiler->allocator, profiler->options.log);
   delta_tier_destroy(bench.second);
   delta_tier_destroy(bench.tier);
   delta_release(profiler->allocator, bench.allocation);
   profiler->seconds += delta_clock_seconds() - start_seconds;
   profiler->is_changed = true;
   if (!status || delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;
-  // A plan that swaps will meet the same disk and say so; others do without it.
-  delta_log(profiler->options.log, DELTA_LOG_NOTE, "the speed of the disk is not known: %s", delta_status_message(status));
+  // A plan that swaps will meet the same disk or memory and say so; others do without it.
+  delta_log(profiler->options.log, DELTA_LOG_NOTE, "the speed of copies below the arena is not known: %s", delta_status_message(status));
   delta_status_free(status);
   return DELTA_OK;
 }

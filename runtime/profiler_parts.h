@@ -1,4 +1,4 @@
-// What the files of the profiler share: profiler.c measures kernels, profiler_copies.c copies.
+// What the files of the profiler share: profiler.c measures kernels, profiler_copies.c copies, profiler_queues.c copies and launches of devices with queues.
 #ifndef DELTA_RUNTIME_PROFILER_PARTS_H_
 #define DELTA_RUNTIME_PROFILER_PARTS_H_
 
@@ -13,7 +13,10 @@ struct delta_profiler {
   double seconds;
 };
 
-// The lower median; sorts the samples.
-double delta_profiler_median(double *samples, uint32_t count);
+// How fast a device with queues copies to the tier below and back, and what a launch takes.
+DELTA_MUST_USE delta_status_t delta_profiler_measure_queues(delta_profiler_t *profiler);
+
+// The sample below which this part of the others lies; sorts the samples.
+double delta_profiler_quantile(double *samples, uint32_t count, double part);
 
 #endif // DELTA_RUNTIME_PROFILER_PARTS_H_

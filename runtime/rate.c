@@ -1,6 +1,8 @@
 // Rate: one function of the step for each schedule.
 #include "runtime/rate.h"
 
+#include <delta/train.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -47,4 +49,15 @@ double delta_rate_at(const delta_rate_t *rate, int64_t step) {
     default:
       return rate->base;
   }
+}
+
+delta_status_t delta_learning_rate(const char *schedule, double rate, int64_t warmup_steps, int64_t total_steps, int64_t step,
+                                   double *out_rate) {
+  delta_rate_t wanted = {.base = rate, .warmup_steps = warmup_steps, .total_steps = total_steps};
+  DELTA_RETURN_IF_ERROR(delta_rate_schedule_parse(schedule, &wanted.schedule));
+  if (warmup_steps < 0 || total_steps < 1 || step < 0)
+    return delta_status_make(INVALID_ARGUMENT, "a learning rate for step %lld of %lld with %lld of warm-up", (long long)step,
+                             (long long)total_steps, (long long)warmup_steps);
+  *out_rate = delta_rate_at(&wanted, step);
+  return DELTA_OK;
 }

@@ -96,6 +96,8 @@ delta_status_t delta_session_create_on(const delta_session_options_t *options, d
   pthread_mutex_init(&session->reflex.mutex, NULL);
   session->reflex.limit_bytes = UINT64_MAX;
   delta_pressure_init(&session->pressure);
+  // What the host is short of, an arena in a device's own memory cannot give.
+  session->pressure.is_off = !device->host_addressable;
   delta_tally_init(&session->tally, allocator);
   session->plan = options->plan;
   session->build = options->plan->build;
@@ -133,10 +135,12 @@ void delta_session_destroy(delta_session_t *session) {
   if (!delta_lanes_destroy(session->lanes)) return;
   for (size_t i = 0; i < session->programs.count; ++i) delta_session_free_program(session, session->programs.items[i]);
   delta_array_deinit(session->allocator, &session->programs);
+  delta_session_free_properties(session);
   delta_tally_deinit(&session->tally);
   delta_session_free_pace(session);
   delta_tier_destroy(session->tier);
   if (session->arena) session->device->driver->arena_destroy(session->arena);
+  delta_session_return(session);
   delta_profiler_destroy(session->profiler);
   delta_device_close(session->device);
   delta_model_free(session->model);

@@ -25,6 +25,7 @@ static delta_refit_options_t refit_options(const delta_session_t *session, const
                                  .budget_bytes = budget_bytes,
                                  .offload_bytes_per_second = session->watch.offload_speed,
                                  .prefetch_bytes_per_second = session->watch.prefetch_speed,
+                                 .avoids_tier = session->avoids_tier,
                                  .step_seconds = session->pace.corrected_seconds,
                                  .time_limit_seconds = REPLAN_SECONDS};
 }
@@ -36,13 +37,19 @@ static delta_status_t list_parts(const delta_session_t *session, const delta_pro
   return DELTA_OK;
 }
 
-delta_status_t delta_session_plan_again(delta_session_t *session) {
+// A plan for a budget, made while the caller waits.
+static delta_status_t make_plan(delta_session_t *session, uint64_t budget_bytes, delta_plan_t **out_plan) {
   const delta_program_parts_t **parts = NULL;
+  *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(list_parts(session, &parts));
-  const delta_refit_options_t options = refit_options(session, parts, session->budget_bytes);
-  delta_status_t status = delta_plan_refit(&options, session->allocator, &session->own_plan);
+  const delta_refit_options_t options = refit_options(session, parts, budget_bytes);
+  delta_status_t status = delta_plan_refit(&options, session->allocator, out_plan);
   delta_release(session->allocator, parts);
-  if (status) return status;
+  return status;
+}
+
+delta_status_t delta_session_plan_again(delta_session_t *session) {
+  DELTA_RETURN_IF_ERROR(make_plan(session, session->budget_bytes, &session->own_plan));
   session->plan = session->own_plan;
   session->state_bytes = session->plan->totals.state_bytes;
   char budget[DELTA_SIZE_TEXT_BYTES], planned[DELTA_SIZE_TEXT_BYTES];
@@ -314,6 +321,18 @@ static delta_status_t adopt_plan(delta_session_t *session, delta_plan_t *plan) {
   delta_session_end_move(session, &move);
   free_successors(session, successors, count);
   if (session->plan != plan) delta_plan_free(plan);
+  return status;
+}
+
+delta_status_t delta_session_replan_now(delta_session_t *session, bool *out_adopted) {
+  const delta_plan_t *before = session->plan;
+  delta_plan_t *plan = NULL;
+  *out_adopted = false;
+  delta_session_stop_planning(session);
+  const uint64_t budget_bytes = session->wanted_budget_bytes < session->budget_bytes ? session->wanted_budget_bytes : session->budget_bytes;
+  DELTA_RETURN_IF_ERROR(make_plan(session, budget_bytes, &plan));
+  delta_status_t status = adopt_plan(session, plan);
+  *out_adopted = !status && session->plan != before;
   return status;
 }
 

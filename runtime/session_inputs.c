@@ -76,8 +76,10 @@ static delta_status_t copy_feed(delta_session_t *session, delta_live_program_t *
     const delta_feed_t *feed = &batch->feeds[i];
     if (strcmp(feed->name, tensor->name) != 0) continue;
     if (feed->size_bytes != size_bytes) {
-      return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu", tensor->name, feed->size_bytes,
-                               (long long)batch->rows, size_bytes);
+      char shape[DELTA_SHAPE_TEXT_BYTES];
+      return delta_status_make(INVALID_ARGUMENT, "input '%s': %zu bytes given, %lld rows need %zu (%s %s)", tensor->name, feed->size_bytes,
+                               (long long)batch->rows, size_bytes, delta_dtype_name(tensor->dtype),
+                               delta_shape_text(&tensor->shape, shape));
     }
     DELTA_RETURN_IF_ERROR(check_range(program, index, feed->data));
     return session->device->driver->write(session->device, delta_executor_input(program->executor, index), feed->data, size_bytes);
@@ -102,30 +104,58 @@ static delta_status_t check_feeds(const delta_session_t *session, const delta_ba
   return DELTA_OK;
 }
 
+enum { MOST_INPUTS = 256, STAGING_ALIGNMENT_BYTES = 64 };
+
+// The inputs of the model, one behind the other. Returns their size.
+static size_t place_inputs(const delta_live_program_t *program, size_t count, size_t *offsets) {
+  size_t offset = 0;
+  for (size_t i = 0; i < count; ++i) {
+    offsets[i] = offset;
+    offset += delta_size_round_up(delta_tensor_bytes(input_tensor(program, model_input(program->parts.graph, i))), STAGING_ALIGNMENT_BYTES);
+  }
+  return offset;
+}
+
+// Where the caller writes the inputs: in the arena, or, where the host cannot, in bytes of the program's.
+static delta_status_t find_buffers(delta_session_t *session, delta_live_program_t *program, size_t count, void **buffers) {
+  size_t offsets[MOST_INPUTS];
+  const bool is_direct = session->device->host_addressable;
+  const size_t size_bytes = place_inputs(program, count, offsets);
+  if (!is_direct && !program->staging) DELTA_RETURN_IF_ERROR(delta_allocate(session->allocator, size_bytes, 1, &program->staging));
+  for (size_t i = 0; i < count; ++i) {
+    buffers[i] =
+        is_direct ? delta_executor_input(program->executor, model_input(program->parts.graph, i)) : (char *)program->staging + offsets[i];
+  }
+  return DELTA_OK;
+}
+
 // Lets the caller write all inputs of the model where they are read.
-static delta_status_t fill_in_place(delta_live_program_t *program, const delta_batch_t *batch) {
-  enum { MOST_INPUTS = 256 };
+static delta_status_t fill_in_place(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch) {
   void *buffers[MOST_INPUTS];
   const delta_graph_t *graph = program->parts.graph;
   size_t count = 0;
-  for (uint32_t index; (index = model_input(graph, count)) != DELTA_INDEX_NONE; ++count) {
-    if (count == MOST_INPUTS) return delta_status_make(UNSUPPORTED, "the model has more than %d inputs", MOST_INPUTS);
-    buffers[count] = delta_executor_input(program->executor, index);
-  }
+  while (model_input(graph, count) != DELTA_INDEX_NONE) ++count;
+  if (count > MOST_INPUTS) return delta_status_make(UNSUPPORTED, "the model has more than %d inputs", MOST_INPUTS);
+  DELTA_RETURN_IF_ERROR(find_buffers(session, program, count, buffers));
   DELTA_RETURN_IF_ERROR(batch->fill(batch->self, buffers));
-  for (size_t i = 0; i < count; ++i) DELTA_RETURN_IF_ERROR(check_range(program, model_input(graph, i), buffers[i]));
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t index = model_input(graph, i);
+    void *address = delta_executor_input(program->executor, index);
+    DELTA_RETURN_IF_ERROR(check_range(program, index, buffers[i]));
+    if (buffers[i] == address) continue;
+    DELTA_RETURN_IF_ERROR(
+        session->device->driver->write(session->device, address, buffers[i], delta_tensor_bytes(input_tensor(program, index))));
+  }
   return DELTA_OK;
 }
 
 // Writes a scalar of Delta's own (seed, learning rate).
-static void set_own_input(delta_session_t *session, delta_live_program_t *program, uint32_t index, double learning_rate) {
+static delta_status_t set_own_input(delta_session_t *session, delta_live_program_t *program, uint32_t index, double learning_rate) {
   const delta_tensor_t *tensor = input_tensor(program, index);
   void *address = delta_executor_input(program->executor, index);
-  if (strcmp(tensor->name, DELTA_NAME_SEED) == 0) {
-    delta_element_store_int64(address, tensor->dtype, 0, (int64_t)session->options.seed);
-  } else {
-    delta_element_store_double(address, tensor->dtype, 0, learning_rate);
-  }
+  return strcmp(tensor->name, DELTA_NAME_SEED) == 0
+             ? delta_session_store_int64(session, address, tensor->dtype, (int64_t)session->options.seed)
+             : delta_session_store_double(session, address, tensor->dtype, learning_rate);
 }
 
 delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
@@ -133,10 +163,10 @@ delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t
   if (!batch->fill) DELTA_RETURN_IF_ERROR(check_feeds(session, batch));
   for (uint32_t i = 0; i < program->parts.graph->inputs.count; ++i) {
     if (delta_is_own_name(input_tensor(program, i)->name)) {
-      set_own_input(session, program, i, learning_rate);
+      DELTA_RETURN_IF_ERROR(set_own_input(session, program, i, learning_rate));
     } else if (!batch->fill) {
       DELTA_RETURN_IF_ERROR(copy_feed(session, program, i, batch));
     }
   }
-  return batch->fill ? fill_in_place(program, batch) : DELTA_OK;
+  return batch->fill ? fill_in_place(session, program, batch) : DELTA_OK;
 }

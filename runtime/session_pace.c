@@ -36,7 +36,8 @@ void delta_session_prepare_pace(delta_session_t *session) {
 double *delta_session_begin_pace(delta_session_t *session, const delta_live_program_t *program) {
   delta_pace_t *pace = &session->pace;
   const bool is_first = program == session->programs.items[0];
-  if (!is_first || session->reflex.is_off || session->replan || pace->runs++ % CYCLE_RUNS >= WINDOW_RUNS) return NULL;
+  const bool is_off = session->reflex.is_off || session->device->has_queues; // where no step is timed unless someone asks
+  if (!is_first || is_off || session->replan || pace->runs++ % CYCLE_RUNS >= WINDOW_RUNS) return NULL;
   return pace->schedule == program->schedule ? pace->step_seconds : NULL;
 }
 

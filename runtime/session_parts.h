@@ -1,5 +1,6 @@
 // What the files of the session share: session.c opens and closes, session_programs.c builds programs, session_inputs.c feeds them,
-// session_run.c runs them, session_states.c reads and writes states and outputs.
+// session_run.c runs them, session_states.c reads and writes states and outputs, session_parameters.c many states at once, session_host.c is between the host and what stands in
+// the arena.
 #ifndef DELTA_RUNTIME_SESSION_PARTS_H_
 #define DELTA_RUNTIME_SESSION_PARTS_H_
 
@@ -30,7 +31,9 @@ typedef struct delta_amended {
 // A program ready to run.
 typedef struct delta_live_program {
   delta_program_parts_t parts;
+  delta_dim_binding_t *dims;      // Owned; sizes of the dimensions that the plan names, in its order; NULL: the plan's
   delta_input_info_t *inputs;     // Owned; by graph input
+  void *staging;                  // Owned; inputs that a caller fills and the host cannot address; NULL until one does
   delta_schedule_t *own_schedule; // Owned; NULL when the plan's is used.
   const delta_schedule_t *schedule;
   delta_executor_t *executor; // Owned.
@@ -41,6 +44,11 @@ typedef struct delta_live_program {
   delta_step_times_t *times;  // Owned; by schedule step, of the last run, on the clock; NULL: not wanted
   uint64_t last_use;          // by the session's count of uses
 } delta_live_program_t;
+
+// What a program wants to find again in a checkpoint.
+typedef struct delta_property {
+  char *name, *value; // Owned.
+} delta_property_t;
 
 // What the lanes do, over a window of runs of the first program.
 typedef struct delta_watch {
@@ -86,6 +94,8 @@ struct delta_session {
   delta_arena_t *arena;       // Owned.
   delta_tier_t *tier;         // Owned; NULL until a program swaps.
   delta_lanes_t *lanes;       // Owned; NULL until a program swaps, and where copies run in line.
+  void *host_buffer;          // Owned; see session_host.c
+  size_t host_buffer_bytes;
   size_t state_bytes;
   uint64_t reserve_bytes;                         // of the arena's address range
   uint64_t committed_bytes, peak_committed_bytes; // now; the most in the run at hand
@@ -99,10 +109,14 @@ struct delta_session {
   delta_tally_t tally;                          // of all steps, when they are timed
   DELTA_ARRAY(delta_live_program_t *) programs; // Owned.
   delta_watch_t watch;
+  bool avoids_tier;               // which does not take copies any more: plans are made without it
+  uint64_t refused_retreat_bytes; // the budget that no plan without the tier fits; 0: none was tried
+  atomic_bool cancels;            // asked for, perhaps by another thread, and not followed yet
   delta_pace_t pace;
   uint64_t use_count;    // of programs
   delta_events_t events; // the first reported_events have been reported
   size_t reported_events;
+  DELTA_ARRAY(delta_property_t) properties;
   delta_live_program_t *evaluated; // the program whose outputs can be read; NULL for none
 };
 
@@ -112,8 +126,8 @@ DELTA_MUST_USE delta_status_t delta_session_create_on(const delta_session_option
 
 // session_programs.c
 DELTA_MUST_USE delta_status_t delta_session_make_planned(delta_session_t *session); // all programs that the plan has
-// The program of a kind for `rows` samples; planned and made if the plan has none.
-DELTA_MUST_USE delta_status_t delta_session_find_program(delta_session_t *session, delta_program_kind_t kind, int64_t rows,
+// The program of a kind for a batch's rows and dimensions; planned and made if the plan has none.
+DELTA_MUST_USE delta_status_t delta_session_find_program(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch,
                                                          delta_live_program_t **out_program);
 // Room below the arena, which is made when it is first needed.
 DELTA_MUST_USE delta_status_t delta_session_reserve_tier(delta_session_t *session, uint64_t size_bytes);
@@ -146,6 +160,14 @@ DELTA_MUST_USE delta_status_t delta_session_plan_again(delta_session_t *session)
 // follows what was asked for between two steps. An error leaves the session without states: it cannot go on.
 DELTA_MUST_USE delta_status_t delta_session_adapt(delta_session_t *session);
 void delta_session_stop_planning(delta_session_t *session);
+// Makes a plan for the budget at hand and follows it, while the caller waits. Errors as of delta_session_adapt; those of making it change nothing.
+DELTA_MUST_USE delta_status_t delta_session_replan_now(delta_session_t *session, bool *out_adopted);
+
+// session_retreat.c: what becomes of a training whose tier does not take copies any more.
+// A run failed with a copy to the tier, `failure`, which is consumed. OK: it is to be made again, by a plan without the tier.
+DELTA_MUST_USE delta_status_t delta_session_retreat(delta_session_t *session, const delta_run_result_t *result, delta_status_t failure);
+// A run came to its end though copies failed.
+DELTA_MUST_USE delta_status_t delta_session_consider_retreat(delta_session_t *session, const delta_run_result_t *result);
 
 // session_pressure.c: looks at what the system can give, every now and then. True: a budget has been asked for, by whomever, and is to be taken.
 bool delta_session_look_around(delta_session_t *session);
@@ -169,7 +191,8 @@ bool delta_plan_releases_anything(const delta_plan_t *plan);
 typedef struct delta_state_move {
   const delta_plan_t *from, *to;
   uint64_t moved_bytes; // 0: no place changes
-  uint64_t spare_bytes; // where in the tier they are meanwhile
+  bool is_in_arena;     // where they are meanwhile: in the arena, or in the tier
+  uint64_t spare_bytes; // from there on
   void *piece;          // Owned.
 } delta_state_move_t;
 // Copies what moves from its place in the session's plan to spare bytes: nothing has changed yet.
@@ -178,11 +201,28 @@ DELTA_MUST_USE delta_status_t delta_session_lift_states(delta_session_t *session
 DELTA_MUST_USE delta_status_t delta_session_drop_states(delta_session_t *session, const delta_state_move_t *move);
 void delta_session_end_move(delta_session_t *session, delta_state_move_t *move);
 
+// session_host.c
+// Bytes of the host, at least so many, until the next of these calls; returning them frees them.
+DELTA_MUST_USE delta_status_t delta_session_borrow(delta_session_t *session, size_t size_bytes, void **out_buffer);
+void delta_session_return(delta_session_t *session);
+// What stands at an address of the arena, where the host can read it, until the next of these calls.
+DELTA_MUST_USE delta_status_t delta_session_view(delta_session_t *session, const void *address, size_t size_bytes, const void **out_data);
+// One element at an address of the arena.
+DELTA_MUST_USE delta_status_t delta_session_load_double(delta_session_t *session, const void *address, delta_dtype_t dtype,
+                                                        double *out_value);
+DELTA_MUST_USE delta_status_t delta_session_load_int64(delta_session_t *session, const void *address, delta_dtype_t dtype,
+                                                       int64_t *out_value);
+DELTA_MUST_USE delta_status_t delta_session_store_double(delta_session_t *session, void *address, delta_dtype_t dtype, double value);
+DELTA_MUST_USE delta_status_t delta_session_store_int64(delta_session_t *session, void *address, delta_dtype_t dtype, int64_t value);
+
 // session_inputs.c: describes a program's inputs, once;
 DELTA_MUST_USE delta_status_t delta_session_describe_inputs(delta_session_t *session, delta_live_program_t *program);
 // writes the caller's samples, the seed and the learning rate where the program reads them; ranges of integers are checked.
 DELTA_MUST_USE delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                                  double learning_rate);
+
+// session_properties.c
+void delta_session_free_properties(delta_session_t *session);
 
 // session_states.c
 // Whether a state has a value that is not finite. In one that is not trained, and may be a mask, -infinity is none.
@@ -199,8 +239,8 @@ DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *s
 typedef struct delta_counters {
   int64_t step, draw;
 } delta_counters_t;
-delta_counters_t delta_session_get_counters(const delta_session_t *session);
-void delta_session_set_counters(delta_session_t *session, delta_counters_t counters);
+DELTA_MUST_USE delta_status_t delta_session_get_counters(delta_session_t *session, delta_counters_t *out_counters);
+DELTA_MUST_USE delta_status_t delta_session_set_counters(delta_session_t *session, delta_counters_t counters);
 uint32_t delta_session_find_output(const delta_graph_t *graph, const char *name); // index in graph->outputs, or DELTA_INDEX_NONE
 
 #endif // DELTA_RUNTIME_SESSION_PARTS_H_

@@ -31,7 +31,10 @@ typedef struct reflex_run {
   int changes;
 } reflex_run_t;
 
-static bool is_on(const delta_session_t *session) { return !session->reflex.is_off && session->device->host_addressable; }
+// A run that is audited is the plan's own, from the first step to the last.
+static bool is_on(const delta_session_t *session) {
+  return !session->reflex.is_off && session->device->host_addressable && !session->options.verify;
+}
 
 // ---- Changed schedules
 
@@ -370,6 +373,7 @@ static void add_part(reflex_run_t *run, const delta_run_result_t *part) {
   const delta_run_result_t before = *sum;
   *sum = *part;
   sum->updates_done += before.updates_done;
+  sum->failed_below = part->failed_below || before.failed_below;
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     sum->lanes[l].busy_seconds += before.lanes[l].busy_seconds;
     sum->lanes[l].wait_seconds += before.lanes[l].wait_seconds;
@@ -410,6 +414,7 @@ delta_status_t delta_session_execute(delta_session_t *session, delta_live_progra
     delta_run_result_t part;
     delta_status_t status = delta_executor_run(run.executor, &run.options, &part);
     add_part(&run, &part);
+    if (out_result->updates_done > 0) run.options.cancels = NULL;
     goes_on = part.is_paused || part.has_failed_copy;
     run.options.from = part.point;
     if (status && part.has_failed_copy) {

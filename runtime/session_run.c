@@ -7,22 +7,35 @@
 #include "runtime/session_parts.h"
 
 // A scalar output by name, or `fallback` where the program has none.
-static double read_scalar(const delta_live_program_t *program, const char *name, double fallback) {
+static delta_status_t read_scalar(delta_session_t *session, const delta_live_program_t *program, const char *name, double fallback,
+                                  double *out_value) {
+  *out_value = fallback;
   uint32_t index = delta_session_find_output(program->parts.graph, name);
-  if (index == DELTA_INDEX_NONE) return fallback;
+  if (index == DELTA_INDEX_NONE) return DELTA_OK;
   const delta_tensor_t *tensor = delta_graph_tensor(program->parts.graph, program->parts.graph->outputs.items[index].tensor);
-  return delta_element_load_double(delta_executor_output(program->ran, index), tensor->dtype, 0);
+  return delta_session_load_double(session, delta_executor_output(program->ran, index), tensor->dtype, out_value);
 }
 
-static void fill_report(const delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
-                        double seconds, delta_run_report_t *report) {
-  double rows = (double)program->parts.batch;
+// What the program itself reports.
+static delta_status_t read_results(delta_session_t *session, const delta_live_program_t *program, delta_run_report_t *report) {
+  const struct {
+    const char *name;
+    double fallback, *out_value;
+  } scalars[] = {
+      {DELTA_NAME_LABEL_COUNT, (double)program->parts.batch, &report->label_count},
+      {DELTA_NAME_CORRECT, -1, &report->correct},
+      {DELTA_NAME_GRADIENT_NORM, -1, &report->gradient_norm},
+      {DELTA_NAME_LOSS_SUM, NAN, &report->loss},
+  };
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; ++i)
+    DELTA_RETURN_IF_ERROR(read_scalar(session, program, scalars[i].name, scalars[i].fallback, scalars[i].out_value));
+  return read_scalar(session, program, DELTA_NAME_LOSS, report->loss / report->label_count, &report->loss);
+}
+
+static delta_status_t fill_report(delta_session_t *session, const delta_live_program_t *program, const delta_run_result_t *result,
+                                  double start_seconds, delta_run_report_t *report) {
   *report = (delta_run_report_t){
       .struct_size = sizeof *report,
-      .label_count = read_scalar(program, DELTA_NAME_LABEL_COUNT, rows),
-      .correct = read_scalar(program, DELTA_NAME_CORRECT, -1),
-      .gradient_norm = read_scalar(program, DELTA_NAME_GRADIENT_NORM, -1),
-      .seconds = seconds,
       .stall_seconds = result->lanes[DELTA_LANE_COMPUTE].wait_seconds,
       .offload_seconds = result->lanes[DELTA_LANE_OFFLOAD].busy_seconds,
       .offload_stall_seconds = result->lanes[DELTA_LANE_OFFLOAD].wait_seconds,
@@ -33,7 +46,9 @@ static void fill_report(const delta_session_t *session, const delta_live_program
       .events = session->events.pointers,
       .event_count = session->events.count,
   };
-  report->loss = read_scalar(program, DELTA_NAME_LOSS, read_scalar(program, DELTA_NAME_LOSS_SUM, NAN) / report->label_count);
+  DELTA_RETURN_IF_ERROR(read_results(session, program, report));
+  report->seconds = delta_clock_seconds() - start_seconds;
+  return DELTA_OK;
 }
 
 // --- a loss or a norm that is not finite
@@ -50,18 +65,21 @@ static delta_run_options_t watch_outputs(const delta_live_program_t *program) {
 }
 
 // Whether the program has class labels and all that were fed are the one to ignore.
-static bool has_no_label(const delta_session_t *session, const delta_live_program_t *program) {
-  if (!program->parts.facts.has_accuracy) return false;
+static delta_status_t has_no_label(delta_session_t *session, const delta_live_program_t *program, bool *out_has_none) {
+  *out_has_none = false;
+  if (!program->parts.facts.has_accuracy) return DELTA_OK;
   const delta_graph_t *graph = program->parts.graph;
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
     if (strcmp(tensor->name, DELTA_NAME_LABEL) != 0) continue;
-    const void *labels = delta_executor_input(program->executor, i);
+    const void *labels = NULL;
+    DELTA_RETURN_IF_ERROR(delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &labels));
     int64_t count = delta_shape_count(&tensor->shape), ignored = 0;
     while (ignored < count && delta_element_load_int64(labels, tensor->dtype, (size_t)ignored) == session->build.ignore_index) ++ignored;
-    return ignored == count;
+    *out_has_none = ignored == count;
+    return DELTA_OK;
   }
-  return false;
+  return DELTA_OK;
 }
 
 // The first of the program's inputs and states that was not finite before the step; NULL when all were. `out_what` says which of the two it is. States
@@ -72,8 +90,10 @@ static delta_status_t find_bad_source(delta_session_t *session, const delta_live
   *out_what = "input";
   for (uint32_t i = 0; i < graph->inputs.count; ++i) {
     const delta_tensor_t *tensor = delta_graph_tensor(graph, graph->inputs.items[i]);
+    const void *data = NULL;
     *out_name = tensor->name;
-    if (delta_has_infinite_value(delta_executor_input(program->executor, i), tensor->dtype, &tensor->shape)) return DELTA_OK;
+    DELTA_RETURN_IF_ERROR(delta_session_view(session, delta_executor_input(program->executor, i), delta_tensor_bytes(tensor), &data));
+    if (delta_has_infinite_value(data, tensor->dtype, &tensor->shape)) return DELTA_OK;
   }
   *out_what = "state";
   for (uint32_t i = 0; i < session->plan->state_count && !updated; ++i) {
@@ -88,6 +108,8 @@ static delta_status_t find_bad_source(delta_session_t *session, const delta_live
 
 // What a step that stopped left behind, for messages. An update from sums begins with those of the loss, and changes weights only after the norm.
 static const char *describe_states(const delta_live_program_t *program, const delta_run_result_t *stopped) {
+  if (stopped->ran_all && stopped->updates_done)
+    return "the device had ended the step by then, with its updates: go on from the last checkpoint, or create the session again";
   if (program->parts.kind == DELTA_PROGRAM_APPLY) return "no weight was changed by this step, but the sums of its micro-batches are lost";
   return stopped->updates_done ? "states (running statistics, or weights updated early) were already changed by this step"
                                : "no state was changed by this step";
@@ -105,8 +127,10 @@ static delta_status_t not_finite(const delta_live_program_t *program, const char
 // The loss, or the norm of the gradients, is not finite: runs again, looking at every value, to name where it began. The counters have been set back.
 static delta_status_t explain_bad_value(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                         double learning_rate, const delta_run_result_t *stopped) {
+  bool has_none = false;
   DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  if (has_no_label(session, program)) {
+  DELTA_RETURN_IF_ERROR(has_no_label(session, program, &has_none));
+  if (has_none) {
     return delta_status_make(
         NOT_A_NUMBER,
         "no label of the batch counts: all are %lld, the one to ignore, and a mean over no labels is not a number; %s; "
@@ -115,7 +139,7 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
   }
   const char *what = NULL, *source = NULL;
   const bool is_update = program->parts.kind == DELTA_PROGRAM_APPLY;
-  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && !is_update, &what, &source));
+  DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && (!is_update || stopped->ran_all), &what, &source));
   if (source) return not_finite(program, what, source, stopped);
   if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
   if (!delta_session_may_run_planned(session, program)) return not_finite(program, "the result of node", stopped->node_name, stopped);
@@ -129,10 +153,9 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
 // A step stopped at a value that is not finite.
 static delta_status_t end_stopped_step(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                        double learning_rate, delta_counters_t counters, const delta_run_result_t *stopped) {
-  delta_session_set_counters(session, counters);
+  DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
   delta_status_t status = explain_bad_value(session, program, batch, learning_rate, stopped);
-  delta_session_set_counters(session, counters);
-  return status;
+  return delta_status_join(status, delta_session_set_counters(session, counters));
 }
 
 // An update by the mean over no labels would make every weight NaN.
@@ -147,6 +170,14 @@ static delta_status_t check_accumulated(delta_session_t *session) {
 
 // --- running
 
+// A request is followed once.
+static delta_status_t end_cancelled(delta_session_t *session) {
+  atomic_store(&session->cancels, false);
+  return delta_status_make(INTERRUPTED, "cancelled; no state was changed by this step");
+}
+
+void delta_session_cancel(delta_session_t *session) { atomic_store(&session->cancels, true); }
+
 static const delta_program_kind_t program_kinds[] = {
     [DELTA_RUN_TRAIN] = DELTA_PROGRAM_TRAIN,
     [DELTA_RUN_ACCUMULATE] = DELTA_PROGRAM_ACCUMULATE,
@@ -154,9 +185,22 @@ static const delta_program_kind_t program_kinds[] = {
     [DELTA_RUN_EVALUATE] = DELTA_PROGRAM_EVALUATE,
 };
 
+static delta_status_t feed_and_run(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
+                                   delta_live_program_t **out_program, delta_run_result_t *result) {
+  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch, out_program));
+  session->evaluated = NULL;
+  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
+  DELTA_RETURN_IF_ERROR(delta_session_feed(session, *out_program, batch, learning_rate));
+  delta_run_options_t run = watch_outputs(*out_program);
+  run.cancels = &session->cancels;
+  run.step_seconds = delta_session_begin_pace(session, *out_program);
+  return delta_session_execute(session, *out_program, &run, result);
+}
+
 static delta_status_t run_program(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch, double learning_rate,
                                   delta_run_report_t *out_report) {
   delta_live_program_t *program = NULL;
+  delta_run_result_t result = {0};
   delta_events_drop(&session->events, session->reported_events);
   session->reported_events = 0;
   session->reflex.skips = 0;
@@ -164,43 +208,55 @@ static delta_status_t run_program(delta_session_t *session, delta_program_kind_t
   delta_session_take_ask(session);
   DELTA_RETURN_IF_ERROR(delta_session_adapt(session));
   session->peak_committed_bytes = session->committed_bytes;
-  DELTA_RETURN_IF_ERROR(delta_session_find_program(session, kind, batch->rows, &program));
-  session->evaluated = NULL;
-  double start_seconds = delta_clock_seconds();
-  delta_counters_t counters = delta_session_get_counters(session);
-  if (kind == DELTA_PROGRAM_APPLY) DELTA_RETURN_IF_ERROR(check_accumulated(session));
-  DELTA_RETURN_IF_ERROR(delta_session_feed(session, program, batch, learning_rate));
-  delta_run_result_t result = {0};
-  delta_run_options_t run = watch_outputs(program);
-  run.step_seconds = delta_session_begin_pace(session, program);
-  DELTA_RETURN_IF_ERROR(delta_session_execute(session, program, &run, &result));
+  const double start_seconds = delta_clock_seconds();
+  delta_counters_t counters;
+  DELTA_RETURN_IF_ERROR(delta_session_get_counters(session, &counters));
+  delta_status_t status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  if (status && result.failed_below) {
+    status = delta_status_join(status, delta_session_set_counters(session, counters));
+    DELTA_RETURN_IF_ERROR(delta_session_retreat(session, &result, status));
+    status = feed_and_run(session, kind, batch, learning_rate, &program, &result);
+  }
+  if (status) return status;
+  if (result.cancelled) {
+    DELTA_RETURN_IF_ERROR(delta_session_set_counters(session, counters));
+    return end_cancelled(session);
+  }
   if (result.stopped) return end_stopped_step(session, program, batch, learning_rate, counters, &result);
   if (kind == DELTA_PROGRAM_EVALUATE) session->evaluated = program;
   delta_session_watch(session, program, &result);
   delta_session_end_pace(session, program, &result);
+  if (out_report) DELTA_RETURN_IF_ERROR(fill_report(session, program, &result, start_seconds, out_report));
+  DELTA_RETURN_IF_ERROR(delta_session_consider_retreat(session, &result));
+  if (out_report) out_report->event_count = session->events.count;
   session->reported_events = session->events.count;
-  if (out_report) fill_report(session, program, &result, delta_clock_seconds() - start_seconds, out_report);
+  return DELTA_OK;
+}
+
+static delta_status_t check_arguments(delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
+                                      const delta_run_report_t *report) {
+  if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
+    return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
+  if (!isfinite(learning_rate) || learning_rate < 0)
+    return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
+  if (report)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("run report", "set it to sizeof(delta_run_report_t)", report->struct_size, sizeof *report));
+  if (which != DELTA_RUN_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
+    return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give from 1 to %lld", (long long)batch->rows,
+                             (long long)DELTA_MOST_ROWS);
+  }
   return DELTA_OK;
 }
 
 delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t which, const delta_batch_t *batch, double learning_rate,
                                  delta_run_report_t *out_report) {
-  if ((size_t)which >= sizeof program_kinds / sizeof *program_kinds)
-    return delta_status_make(INVALID_ARGUMENT, "program %d does not exist", (int)which);
-  delta_program_kind_t kind = program_kinds[which];
-  if (!isfinite(learning_rate) || learning_rate < 0)
-    return delta_status_make(INVALID_ARGUMENT, "the learning rate %g: give a finite number from 0 on", learning_rate);
-  if (out_report)
-    DELTA_RETURN_IF_ERROR(
-        delta_struct_size_check("run report", "set it to sizeof(delta_run_report_t)", out_report->struct_size, sizeof *out_report));
   static const delta_batch_t no_batch = {0};
   if (!batch) batch = &no_batch;
-  if (kind != DELTA_PROGRAM_APPLY && (batch->rows < 1 || batch->rows > DELTA_MOST_ROWS)) {
-    return delta_status_make(INVALID_ARGUMENT, "a batch of %lld rows: give from 1 to %lld", (long long)batch->rows,
-                             (long long)DELTA_MOST_ROWS);
-  }
+  DELTA_RETURN_IF_ERROR(check_arguments(which, batch, learning_rate, out_report));
+  if (atomic_load(&session->cancels)) return end_cancelled(session);
   delta_session_begin_run(session);
-  delta_status_t status = run_program(session, kind, batch, learning_rate, out_report);
+  delta_status_t status = run_program(session, program_kinds[which], batch, learning_rate, out_report);
   delta_session_end_run(session);
   return status;
 }

@@ -50,11 +50,13 @@ static delta_status_t make_first_value(delta_session_t *session, const delta_pla
 }
 
 static delta_status_t initialize_state(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source) {
-  if (!state->is_below) return make_first_value(session, state, source, state_address(session, state));
+  const bool is_direct = session->device->host_addressable;
+  if (is_direct && !state->is_below) return make_first_value(session, state, source, state_address(session, state));
   void *address = NULL;
-  DELTA_RETURN_IF_ERROR(stage_address(session, state, &address));
+  DELTA_RETURN_IF_ERROR(is_direct ? stage_address(session, state, &address)
+                                  : delta_session_borrow(session, state_content_bytes(state), &address));
   DELTA_RETURN_IF_ERROR(make_first_value(session, state, source, address));
-  return delta_tier_write(session->tier, state->home_offset_bytes, address, state_content_bytes(state));
+  return delta_session_write_piece(session, (uint32_t)(state - session->plan->states), 0, address, state_content_bytes(state));
 }
 
 // Gives every state its first value; every program's list is looked at, since not every program knows every state.
@@ -72,6 +74,7 @@ delta_status_t delta_session_initialize_states(delta_session_t *session) {
     }
   }
 cleanup:
+  delta_session_return(session);
   delta_release(session->allocator, done);
   return status;
 }
@@ -185,23 +188,25 @@ delta_status_t delta_session_read_output(delta_session_t *session, const char *n
   return session->device->driver->read(session->device, buffer, delta_executor_output(program->ran, index), *out_size_bytes);
 }
 
-static int64_t get_counter(const delta_session_t *session, const char *name) {
+static delta_status_t get_counter(delta_session_t *session, const char *name, int64_t *out_value) {
   const delta_plan_state_t *state = find_state(session, name);
-  return state ? delta_element_load_int64(state_address(session, state), state->dtype, 0) : 0;
+  *out_value = 0;
+  return state ? delta_session_load_int64(session, state_address(session, state), state->dtype, out_value) : DELTA_OK;
 }
 
-static void set_counter(delta_session_t *session, const char *name, int64_t value) {
+static delta_status_t set_counter(delta_session_t *session, const char *name, int64_t value) {
   const delta_plan_state_t *state = find_state(session, name);
-  if (state) delta_element_store_int64(state_address(session, state), state->dtype, 0, value);
+  return state ? delta_session_store_int64(session, state_address(session, state), state->dtype, value) : DELTA_OK;
 }
 
-delta_counters_t delta_session_get_counters(const delta_session_t *session) {
-  return (delta_counters_t){.step = get_counter(session, DELTA_NAME_STEP), .draw = get_counter(session, DELTA_NAME_DRAW)};
+delta_status_t delta_session_get_counters(delta_session_t *session, delta_counters_t *out_counters) {
+  DELTA_RETURN_IF_ERROR(get_counter(session, DELTA_NAME_STEP, &out_counters->step));
+  return get_counter(session, DELTA_NAME_DRAW, &out_counters->draw);
 }
 
-void delta_session_set_counters(delta_session_t *session, delta_counters_t counters) {
-  set_counter(session, DELTA_NAME_STEP, counters.step);
-  set_counter(session, DELTA_NAME_DRAW, counters.draw);
+delta_status_t delta_session_set_counters(delta_session_t *session, delta_counters_t counters) {
+  DELTA_RETURN_IF_ERROR(set_counter(session, DELTA_NAME_STEP, counters.step));
+  return set_counter(session, DELTA_NAME_DRAW, counters.draw);
 }
 
 // A state that is not trained may be a mask.
@@ -210,15 +215,15 @@ static bool has_bad_value(const delta_plan_state_t *state, const void *data, con
                                            : delta_has_infinite_value(data, state->dtype, shape);
 }
 
-// Reads a state that lies below in pieces.
-static delta_status_t is_piece_bad(delta_session_t *session, const delta_plan_state_t *state, void *piece, size_t piece_bytes,
-                                   bool *out_bad) {
+// Reads a state in pieces.
+static delta_status_t is_piece_bad(delta_session_t *session, uint32_t index, void *piece, size_t piece_bytes, bool *out_bad) {
+  const delta_plan_state_t *state = &session->plan->states[index];
   const size_t content_bytes = state_content_bytes(state), element_bytes = delta_dtype_bytes(state->dtype);
   *out_bad = false;
   for (size_t done = 0; done < content_bytes && !*out_bad; done += piece_bytes) {
     const size_t part_bytes = content_bytes - done < piece_bytes ? content_bytes - done : piece_bytes;
     const delta_shape_t shape = {.rank = 1, .dims = {(int64_t)(part_bytes / element_bytes)}};
-    DELTA_RETURN_IF_ERROR(delta_tier_read(session->tier, state->home_offset_bytes + done, piece, part_bytes));
+    DELTA_RETURN_IF_ERROR(delta_session_read_piece(session, index, done, piece, part_bytes));
     *out_bad = has_bad_value(state, piece, &shape);
   }
   return DELTA_OK;
@@ -227,13 +232,13 @@ static delta_status_t is_piece_bad(delta_session_t *session, const delta_plan_st
 delta_status_t delta_session_is_state_bad(delta_session_t *session, uint32_t index, bool *out_bad) {
   enum { PIECE_BYTES = 16 * DELTA_HOST_BLOCK_BYTES };
   const delta_plan_state_t *state = &session->plan->states[index];
-  if (!state->is_below) {
+  if (!state->is_below && session->device->host_addressable) {
     *out_bad = has_bad_value(state, state_address(session, state), &state->shape);
     return DELTA_OK;
   }
   void *piece = NULL;
   DELTA_RETURN_IF_ERROR(delta_allocate(session->allocator, PIECE_BYTES, 1, &piece));
-  delta_status_t status = is_piece_bad(session, state, piece, PIECE_BYTES, out_bad);
+  delta_status_t status = is_piece_bad(session, index, piece, PIECE_BYTES, out_bad);
   delta_release(session->allocator, piece);
   return status;
 }
@@ -245,12 +250,10 @@ static delta_status_t export_value(void *self, const char *name, size_t size_byt
   *out_value = NULL;
   if (!state) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(find_sized_state(session, name, size_bytes, &state));
-  if (!state->is_below) {
-    *out_value = state_address(session, state);
-    return DELTA_OK;
-  }
+  if (!state->is_below) return delta_session_view(session, state_address(session, state), size_bytes, out_value);
   void *address = NULL;
-  DELTA_RETURN_IF_ERROR(stage_address(session, state, &address));
+  DELTA_RETURN_IF_ERROR(session->device->host_addressable ? stage_address(session, state, &address)
+                                                          : delta_session_borrow(session, size_bytes, &address));
   DELTA_RETURN_IF_ERROR(delta_tier_read(session->tier, state->home_offset_bytes, address, size_bytes));
   *out_value = address;
   return DELTA_OK;
@@ -282,5 +285,7 @@ delta_status_t delta_session_export(delta_session_t *session, const char *path, 
   DELTA_RETURN_IF_ERROR(delta_session_check_trained(session));
   DELTA_RETURN_IF_ERROR(delta_session_check_output(session, path));
   const delta_export_options_t options = {.path = path, .for_training = for_training != 0, .find_value = export_value, .self = session};
-  return delta_model_export(session->model, &options);
+  delta_status_t status = delta_model_export(session->model, &options);
+  delta_session_return(session);
+  return status;
 }

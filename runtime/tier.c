@@ -1,8 +1,6 @@
 // Tier: what all kinds share: sizes in whole blocks, and ranges that are checked before a driver sees them.
 #include "runtime/tier.h"
 
-#include "plans/schedule.h"
-
 void delta_tier_destroy(delta_tier_t *tier) {
   if (tier) tier->driver->destroy(tier);
 }
@@ -11,6 +9,7 @@ static delta_status_t resize(delta_tier_t *tier, uint64_t size_bytes) {
   size_bytes = (size_bytes + DELTA_HOST_BLOCK_BYTES - 1) / DELTA_HOST_BLOCK_BYTES * DELTA_HOST_BLOCK_BYTES;
   DELTA_RETURN_IF_ERROR(tier->driver->resize(tier, size_bytes));
   tier->size_bytes = size_bytes;
+  ++tier->resizes;
   return DELTA_OK;
 }
 
@@ -43,4 +42,10 @@ delta_status_t delta_tier_write(delta_tier_t *tier, uint64_t offset_bytes, const
 delta_status_t delta_tier_read(delta_tier_t *tier, uint64_t offset_bytes, void *data, size_t size_bytes) {
   DELTA_RETURN_IF_ERROR(check_range(tier, offset_bytes, size_bytes));
   return tier->driver->read(tier, offset_bytes, data, size_bytes);
+}
+
+delta_status_t delta_tier_enqueue(delta_tier_t *tier, delta_lane_t lane, bool writes, uint64_t offset_bytes, void *memory,
+                                  size_t size_bytes) {
+  DELTA_RETURN_IF_ERROR(check_range(tier, offset_bytes, size_bytes));
+  return tier->driver->enqueue(tier, lane, writes, offset_bytes, memory, size_bytes);
 }

@@ -11,6 +11,7 @@
 #include <delta/log.h>
 
 #include "base/allocator.h"
+#include "plans/schedule.h"
 
 typedef struct delta_tier delta_tier_t;
 
@@ -20,12 +21,15 @@ typedef struct delta_tier_driver {
   delta_status_t (*resize)(delta_tier_t *tier, uint64_t size_bytes); // what is within both sizes stays
   delta_status_t (*write)(delta_tier_t *tier, uint64_t offset_bytes, const void *data, size_t size_bytes);
   delta_status_t (*read)(delta_tier_t *tier, uint64_t offset_bytes, void *data, size_t size_bytes);
+  // Puts a copy into the queue of a lane and returns. NULL where the device has no queues.
+  delta_status_t (*enqueue)(delta_tier_t *tier, delta_lane_t lane, bool writes, uint64_t offset_bytes, void *memory, size_t size_bytes);
 } delta_tier_driver_t;
 
 struct delta_tier {
   const delta_tier_driver_t *driver;
   delta_allocator_t allocator;
   uint64_t size_bytes;
+  uint32_t resizes;       // what was recorded before the last one names other addresses
   bool is_beside_compute; // copies take no processor from compute for long, so lanes of their own pay
 };
 
@@ -44,5 +48,8 @@ uint64_t delta_tier_size_bytes(const delta_tier_t *tier);
 // `offset_bytes` is a multiple of DELTA_HOST_BLOCK_BYTES and what is copied lies in the reserved size; the rest of its last block is undefined after a write.
 DELTA_MUST_USE delta_status_t delta_tier_write(delta_tier_t *tier, uint64_t offset_bytes, const void *data, size_t size_bytes);
 DELTA_MUST_USE delta_status_t delta_tier_read(delta_tier_t *tier, uint64_t offset_bytes, void *data, size_t size_bytes);
+// The same in the queue of a lane of the device, below (`writes`) or back.
+DELTA_MUST_USE delta_status_t delta_tier_enqueue(delta_tier_t *tier, delta_lane_t lane, bool writes, uint64_t offset_bytes, void *memory,
+                                                 size_t size_bytes);
 
 #endif // DELTA_RUNTIME_TIER_H_

@@ -1,9 +1,9 @@
 // Trains the models of a folder and compares with their references: forward pass, loss, gradients, running statistics, and the weights after the
 // steps of two optimizers. A case passes within the tolerance that its about.json gives. Prints a line per case and a total.
 //
-//   run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME] [--split N]
+//   run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|cuda|cuda-verified|reference] [--threads N] [--model NAME] [--split N]
 //
-// By default plans and sessions of the CPU driver are tested; cpu-eager has the plans of policy eager; cpu-plain,
+// By default plans and sessions of the CPU driver are tested; cuda has those of GPU 0, also with an arena that is verified; cpu-eager has the plans of policy eager; cpu-plain,
 // cpu-channels-last, cpu-blocked-8 and cpu-blocked-16 have all convolutions in that layout; reference needs neither plan nor driver. With --split
 // the CPU driver's programs run in N parts along the batch.
 #include <dirent.h>
@@ -502,7 +502,7 @@ static size_t list_models(const char *folder, char *names[MAX_MODELS]) {
 int main(int argc, char **argv) {
   static const delta_stepper_kind_t *const kinds[] = {&delta_stepper_session,    &delta_stepper_session_eager, &delta_stepper_layouts[0],
                                                       &delta_stepper_layouts[1], &delta_stepper_layouts[2],    &delta_stepper_layouts[3],
-                                                      &delta_stepper_reference};
+                                                      &delta_stepper_cuda[0],    &delta_stepper_cuda[1],       &delta_stepper_reference};
   const delta_stepper_kind_t *kind = kinds[0];
   const char *folder = NULL, *only = NULL;
   int threads = 1, parts = 0;
@@ -526,10 +526,10 @@ int main(int argc, char **argv) {
   char *names[MAX_MODELS];
   const size_t count = folder ? list_models(folder, names) : 0;
   if (kind == NULL || count == 0 || parts < 0 || parts > DELTA_PARTS_MAX) {
-    fprintf(
-        stderr,
-        "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|reference] [--threads N] [--model NAME] [--split N]; FOLDER has a "
-        "folder per model\n");
+    fprintf(stderr,
+            "usage: run_models FOLDER [--kernels cpu|cpu-eager|cpu-LAYOUT|cuda|cuda-verified|reference] [--threads N] [--model NAME] "
+            "[--split N]; FOLDER has a "
+            "folder per model\n");
     return 2;
   }
   totals_t totals = {0};

@@ -3,7 +3,7 @@
 // raised between and amid steps, copies that are late, a disk that is slow or full, slow operators, memory that others take, a batch of another size. Prints a line per script
 // that fails, how many steps it took at most to react to each kind of surprise, and a total.
 //
-//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--verbose]
+//   run_surprises [FOLDER] [--scripts N] [--first N] [--threads N] [--models NAME,NAME,...] [--device NAME (cpu)] [--verbose]
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +48,7 @@ static reactions_t reactions[KIND_COUNT];
 static int ended_count; // scripts that ended at a full disk
 
 static bool is_verbose;
+static const char *device_name; // NULL: the CPU
 
 typedef struct outcome {
   double losses[STEPS + 1]; // steps and an evaluation
@@ -308,7 +309,7 @@ static delta_status_t plan_and_train(const subject_t *subject, const char *polic
 }
 
 static delta_status_t prepare(subject_t *subject, int threads) {
-  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .threads = threads};
+  subject->run = (delta_test_model_run_t){.model = &subject->model, .optimizer = "adamw", .device = device_name, .threads = threads};
   DELTA_RETURN_IF_ERROR(delta_test_read_about(&subject->run));
   script_t quiet = {.surprises = DELTA_TEST_NO_SURPRISE};
   for (int step = 0; step < STEPS; ++step) quiet.budgets[step] = -1;
@@ -377,6 +378,8 @@ int main(int argc, char **argv) {
       scripts = atoi(argv[++k]);
     } else if (strcmp(argv[k], "--first") == 0 && has_value) {
       first = atoi(argv[++k]);
+    } else if (strcmp(argv[k], "--device") == 0 && has_value) {
+      device_name = argv[++k];
     } else if (strcmp(argv[k], "--verbose") == 0) {
       is_verbose = true;
     } else if (strcmp(argv[k], "--models") == 0 && has_value) {

@@ -1,9 +1,9 @@
-// CPU kernels that move, gather and draw, compared with the reference.
+// Kernels that move, gather and draw, compared with the reference.
 #include <criterion/criterion.h>
 
 #include "tests/support/case_macros.h"
 
-Test(cpu_movement, transpose) {
+Test(movement_kernels, transpose) {
 #define TRANSPOSE(...) NODE(TRANSPOSE, delta_transpose_attrs_t, {__VA_ARGS__}), 1, 1
   const delta_kernel_case_t rows[] = {
       {"matrix", TRANSPOSE(1, 0), .inputs = {REALS(67, 45)}},
@@ -24,7 +24,7 @@ Test(cpu_movement, transpose) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, slice) {
+Test(movement_kernels, slice) {
 #define SLICE(from, to, starts, steps)      NODE(SLICE, delta_slice_attrs_t, to, from, starts, steps), 1, 1
 #define SLICE_GRAD(from, to, starts, steps) NODE(SLICE_GRAD, delta_slice_attrs_t, to, from, starts, steps), 1, 1
 #define L(...) \
@@ -45,7 +45,7 @@ Test(cpu_movement, slice) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, split_and_concat) {
+Test(movement_kernels, split_and_concat) {
 #define SPLIT(axis, ...) NODE(SPLIT, delta_split_attrs_t, axis, (const int64_t[]){__VA_ARGS__}), 1
 #define CONCAT(axis_)    NODE(CONCAT, delta_split_attrs_t, .axis = axis_)
   const delta_kernel_case_t rows[] = {
@@ -57,6 +57,10 @@ Test(cpu_movement, split_and_concat) {
       {"concat rows", CONCAT(0), 3, 1, .inputs = {REALS(2, 7), REALS(3, 7), REALS(1, 7)}},
       {"concat columns", CONCAT(1), 2, 1, .inputs = {REALS(33, 20), REALS(33, 1)}},
       {"concat with an empty part", CONCAT(1), 3, 1, .inputs = {REALS(4, 2), REALS(4, 0), REALS(4, 3)}},
+      {"concat lines", CONCAT(1), 3, 1, .inputs = {REALS(7, 64), REALS(7, 128), REALS(7, 192)}},
+      {"concat halves", CONCAT(1), 2, 1, .inputs = {REALS(8, 16, 40, 40), REALS(8, 16, 40, 40)}},
+      {"split uneven channels", SPLIT(1, 32, 96, 64), 3, .inputs = {REALS(5, 192, 9, 9)}},
+      {"split short lines", SPLIT(1, 1, 2), 2, .inputs = {REALS(20000, 3)}},
       {"concat channels", CONCAT(1), 2, 1, .inputs = {REALS(4, 30, 20, 20), REALS(4, 34, 20, 20)}},
       {"concat one", CONCAT(1), 1, 1, .inputs = {REALS(4, 2)}},
       {"concat bytes", CONCAT(0), 2, 1, .inputs = {OF(BOOL8, COUNTING, 2, 3), OF(BOOL8, COUNTING, 2, 5)}},
@@ -64,7 +68,7 @@ Test(cpu_movement, split_and_concat) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, pad) {
+Test(movement_kernels, pad) {
 #define PAD(mode, from, begin, end, value) NODE(PAD, delta_pad_attrs_t, DELTA_PAD_##mode, begin, end, value, from), 1, 1
 #define PAD_GRAD(mode, from, begin, end)   NODE(PAD_GRAD, delta_pad_attrs_t, DELTA_PAD_##mode, begin, end, 0, from), 1, 1
   const delta_kernel_case_t rows[] = {
@@ -83,7 +87,7 @@ Test(cpu_movement, pad) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, gather) {
+Test(movement_kernels, gather) {
 #define GATHER(axis_)          NODE(GATHER, delta_gather_attrs_t, .axis = axis_), 2, 1
 #define GATHER_GRAD(axis, ...) NODE(GATHER_GRAD, delta_gather_attrs_t, axis, 0, SHAPE(__VA_ARGS__)), 2, 1
   const delta_kernel_case_t rows[] = {
@@ -108,7 +112,7 @@ Test(cpu_movement, gather) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, elements) {
+Test(movement_kernels, elements) {
 #define GATHER_ELEMENTS(axis_) NODE(GATHER_ELEMENTS, delta_gather_attrs_t, .axis = axis_), 2, 1
 #define SCATTER(axis, kind)    NODE(SCATTER_ELEMENTS, delta_scatter_attrs_t, axis, DELTA_SCATTER_##kind), 3, 1
   const delta_kernel_case_t rows[] = {
@@ -132,7 +136,7 @@ Test(cpu_movement, elements) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, triangles) {
+Test(movement_kernels, triangles) {
 #define TRILU(upper, k) NODE(TRILU, delta_trilu_attrs_t, upper, k), 1, 1
   const delta_kernel_case_t rows[] = {
       {"upper", TRILU(true, 0), .inputs = {REALS(5, 7)}},
@@ -149,7 +153,7 @@ Test(cpu_movement, triangles) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, dropout) {
+Test(movement_kernels, dropout) {
 #define DROPOUT(ratio, stream)     NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, 0), 3
 #define PART(ratio, stream, first) NODE(DROPOUT, delta_dropout_attrs_t, ratio, stream, first), 3
 #define DRAW                       VALUE(I64, 42), VALUE(I64, 3)
@@ -169,7 +173,7 @@ Test(cpu_movement, dropout) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, random) {
+Test(movement_kernels, random) {
 #define DRAWN(shape, dtype, normal, low, high) \
   NODE(RANDOM, delta_random_attrs_t, shape, dtype, normal, low, high, 11), 2, 1, .inputs = { DRAW }
   const delta_kernel_case_t rows[] = {
@@ -183,7 +187,7 @@ Test(cpu_movement, random) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, constant) {
+Test(movement_kernels, constant) {
   static const float values[] = {1, 2, 3, 4, 5, 6};
   static const int64_t numbers[] = {7, 8};
   const delta_kernel_case_t rows[] = {
@@ -195,7 +199,7 @@ Test(cpu_movement, constant) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, along_an_axis) {
+Test(movement_kernels, along_an_axis) {
 #define CUMSUM(...)     NODE(CUMSUM, delta_cumsum_attrs_t, __VA_ARGS__), 1, 1
 #define ARG_REDUCE(...) NODE(ARG_REDUCE, delta_arg_reduce_attrs_t, __VA_ARGS__), 1, 1
   const delta_kernel_case_t rows[] = {
@@ -217,7 +221,7 @@ Test(cpu_movement, along_an_axis) {
   CHECK_KERNEL_CASES(rows);
 }
 
-Test(cpu_movement, resize) {
+Test(movement_kernels, resize) {
 #define RESIZE(op, mode_, coordinate_, data, out, ...)                                                                               \
   NODE(op, delta_resize_attrs_t, .mode = DELTA_RESIZE_##mode_, .coordinate = DELTA_RESIZE_##coordinate_, .cubic_coefficient = -0.75, \
        .data_shape = data, .out_shape = out, .scales = {__VA_ARGS__}),                                                               \

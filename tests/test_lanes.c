@@ -160,7 +160,7 @@ Test(lanes, a_failed_write_is_kept_or_names_its_step_and_tensor) {
     } else {
       ++kept;
       cr_expect_eq(report.loss, wanted, "write %u: loss %g, not %g", n, report.loss, wanted);
-      cr_expect_eq(report.event_count, 1);
+      cr_assert_geq(report.event_count, 1);
       cr_expect_not_null(strstr(report.events[0], "write number"), "%s", report.events[0]);
     }
     delta_test_training_close(&training);

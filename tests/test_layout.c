@@ -75,7 +75,7 @@ static const folder_rule_t folder_rules[] = {
     {"plans/", "plans/ onnx/ base/ delta/"},
     {"planner/", "planner/ plans/problem.h plans/schedule.h plans/occupancy.h base/ delta/"},
     {"runtime/cpu/", "runtime/cpu/ runtime/device.h runtime/select.h planner/ plans/ onnx/reference/ onnx/graph/ base/ delta/"},
-    {"runtime/cuda/", "runtime/cuda/ runtime/device.h runtime/select.h planner/ plans/ onnx/graph/ base/ delta/"},
+    {"runtime/cuda/", "runtime/cuda/ runtime/cache.h runtime/device.h runtime/select.h planner/ plans/ onnx/graph/ base/ delta/"},
     {"runtime/", "runtime/ planner/ plans/ onnx/ base/ delta/"},
     {"cli/", "cli/ runtime/ planner/ plans/ onnx/ base/ delta/"},
     {"examples/", "delta/"},
@@ -90,7 +90,9 @@ typedef struct library_rule {
 
 static const library_rule_t library_rules[] = {
     {"onnx.pb-c.h protobuf-c/", "onnx/ tests/"}, // tests write model files
-    {"omp.h oneapi/ dnnl", "runtime/cpu/"},      {"cuda cudnn cublas nvrtc nvToolsExt", "runtime/cuda/"}, {"cjson/", "base/json"},
+    {"omp.h oneapi/ dnnl", "runtime/cpu/"},
+    {"cuda cudnn cublas nvrtc nvToolsExt", "runtime/cuda/ tests/cuda/"},
+    {"cjson/", "base/json"},
     {"zlib.h", "runtime/data/ tests/"},
 };
 

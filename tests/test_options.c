@@ -79,7 +79,6 @@ static const delta_option_t rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "off|on",
      AT(output),
-     .availability = DELTA_OPTION_NOT_YET,
      .help = "Split operators along the batch."},
 };
 
@@ -184,8 +183,6 @@ static const usage_case_t usage_cases[] = {
     {{"--lr", "--nesterov"}, "--lr needs a value: --lr X"},
     {{"--lr", "-o", "x"}, "--lr needs a value"},
     {{"--nesterov=yes"}, "--nesterov takes no value"},
-    {{"--split", "on"}, "--split is not available in this version"},
-    {{"--split=on"}, "--split is not available in this version"},
     {{"--optimiser", "sgd"}, "no option --optimiser; did you mean --optimizer?"},
     {{"--momentun"}, "no option --momentun; deltaplan --help lists them"},
     {{"--budge=3MB"}, "no option --budge; did you mean --budget?"},
@@ -239,8 +236,7 @@ static const char expected_help[] =
     "OUTPUT\n"
     "    -o FILE                   Where the plan goes.\n"
     "    --split off|on            Split operators along the\n"
-    "                              batch. (Not available in\n"
-    "                              this version.)\n"
+    "                              batch.\n"
     "\n"
     "MEMORY\n"
     "    --budget SIZE|N%|minimum|unlimited\n"

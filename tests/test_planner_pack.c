@@ -15,7 +15,19 @@ typedef struct block_list {
 } block_list_t;
 
 static void add_block(block_list_t *list, uint32_t first, uint32_t last, uint64_t size_bytes) {
-  list->items[list->count++] = (delta_block_t){.first = first, .last = last, .size_bytes = (size_bytes + 63) / 64 * 64};
+  list->items[list->count] =
+      (delta_block_t){.first = first, .last = last, .size_bytes = (size_bytes + 63) / 64 * 64, .next_in_group = list->count};
+  ++list->count;
+}
+
+static bool lives_at(const delta_block_t *block, uint32_t step) { return block->first <= step && step <= block->last; }
+
+// Whether a block is a part of a whole that lives at the step, too.
+static bool lies_within(const block_list_t *list, uint32_t part, uint32_t step) {
+  for (uint32_t at = list->items[part].next_in_group; at != part; at = list->items[at].next_in_group) {
+    if (list->items[at].size_bytes > list->items[part].size_bytes && lives_at(&list->items[at], step)) return true;
+  }
+  return false;
 }
 
 static void find_bound(block_list_t *list) {
@@ -23,12 +35,22 @@ static void find_bound(block_list_t *list) {
     const uint32_t step = list->items[i].first; // a sum can only be largest where a block begins
     uint64_t live_bytes = 0;
     for (uint32_t k = 0; k < list->count; ++k) {
-      if (list->items[k].first <= step && step <= list->items[k].last) live_bytes += list->items[k].size_bytes;
+      if (lives_at(&list->items[k], step) && !lies_within(list, k, step)) live_bytes += list->items[k].size_bytes;
     }
     if (live_bytes <= list->bound_bytes) continue;
     list->bound_bytes = live_bytes;
     list->bound_step = step;
   }
+}
+
+// Whether two blocks are of one group; they must then have their places in it.
+static bool are_grouped(const block_list_t *list, uint32_t a, uint32_t b) {
+  for (uint32_t at = list->items[a].next_in_group; at != a; at = list->items[at].next_in_group) {
+    const delta_block_t *block = &list->items[at];
+    cr_assert_eq(block->offset_bytes - block->group_bytes, list->items[a].offset_bytes - list->items[a].group_bytes);
+    if (at == b) return true;
+  }
+  return false;
 }
 
 static uint64_t pack_into(block_list_t *list, uint64_t capacity_bytes) {
@@ -42,7 +64,7 @@ static uint64_t pack_into(block_list_t *list, uint64_t capacity_bytes) {
     if (a->offset_bytes + a->size_bytes > largest) largest = a->offset_bytes + a->size_bytes;
     for (uint32_t k = 0; k < i; ++k) {
       const delta_block_t *b = &list->items[k];
-      const bool both_live = a->first <= b->last && b->first <= a->last;
+      const bool both_live = a->first <= b->last && b->first <= a->last && !are_grouped(list, i, k);
       const bool overlap = a->offset_bytes < b->offset_bytes + b->size_bytes && b->offset_bytes < a->offset_bytes + a->size_bytes;
       cr_assert(!both_live || !overlap, "blocks %u and %u overlap", i, k);
     }
@@ -63,6 +85,44 @@ Test(planner_pack, random_blocks_never_overlap) {
     for (uint64_t i = 0; i < count; ++i) {
       const uint32_t first = (uint32_t)delta_test_number(&numbers, steps);
       add_block(&list, first, first + (uint32_t)delta_test_number(&numbers, steps - first), 1 + delta_test_number(&numbers, 2000));
+    }
+    pack(&list);
+  }
+}
+
+// A whole that is split into parts of lives of their own, or put together from such.
+static void add_whole(block_list_t *list, delta_test_numbers_t *numbers, uint32_t steps) {
+  const uint32_t whole = list->count, parts = 2 + (uint32_t)delta_test_number(numbers, 3);
+  const uint32_t middle = (uint32_t)delta_test_number(numbers, steps);
+  const bool is_split = delta_test_number(numbers, 2);
+  add_block(list, middle, middle, 0);
+  if (is_split) {
+    list->items[whole].first -= (uint32_t)delta_test_number(numbers, middle + 1);
+  } else {
+    list->items[whole].last += (uint32_t)delta_test_number(numbers, steps - middle);
+  }
+  for (uint32_t k = 0; k < parts; ++k) {
+    const uint32_t reach = (uint32_t)delta_test_number(numbers, is_split ? steps - middle : middle + 1);
+    add_block(list, is_split ? middle : middle - reach, is_split ? middle + reach : middle, 1 + delta_test_number(numbers, 2000));
+    delta_block_t *part = &list->items[list->count - 1];
+    part->group_bytes = list->items[whole].size_bytes;
+    list->items[whole].size_bytes += part->size_bytes;
+    list->items[list->count - 2].next_in_group = list->count - 1;
+    part->next_in_group = whole;
+  }
+}
+
+Test(planner_pack, groups_keep_their_form) {
+  static block_list_t list;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    delta_test_numbers_t numbers = {seed};
+    list = (block_list_t){0};
+    const uint64_t count = 1 + delta_test_number(&numbers, 30), steps = 1 + delta_test_number(&numbers, 40);
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint32_t first = (uint32_t)delta_test_number(&numbers, steps);
+      if (i % 4 == 0) add_whole(&list, &numbers, (uint32_t)steps);
+      add_block(&list, first, first + (uint32_t)delta_test_number(&numbers, steps - first), 1 + delta_test_number(&numbers, 2000));
+      if (i % 5 == 0) add_block(&list, first, first, 1);
     }
     pack(&list);
   }

@@ -8,8 +8,9 @@
 enum { MOST = 1500 };
 
 // The definition: the lowest offset that keeps clear of every block that lives at the same time.
-static uint64_t find_plainly(const delta_placed_block_t *blocks, uint32_t count, uint32_t first, uint32_t last, uint64_t size_bytes) {
-  uint64_t offset_bytes = 0;
+static uint64_t find_plainly(const delta_placed_block_t *blocks, uint32_t count, uint32_t first, uint32_t last, uint64_t size_bytes,
+                             uint64_t least_bytes) {
+  uint64_t offset_bytes = least_bytes;
   for (bool moved = true; moved;) {
     moved = false;
     for (uint32_t i = 0; i < count; ++i) {
@@ -50,8 +51,9 @@ Test(placed, gaps_are_those_of_a_plain_list) {
         uint32_t last = test->nested ? 2 * MOST - i : first + delta_random_below(&random, test->most_life);
         if (test->nested && i % 3 == 2) last = first = delta_random_below(&random, test->steps);
         const uint64_t size_bytes = 1 + delta_random_below(&random, test->sizes);
-        const uint64_t offset_bytes = delta_placed_find(&placed, first, last, size_bytes, &effort);
-        cr_assert_eq(offset_bytes, find_plainly(blocks, i, first, last, size_bytes), "%s: block %u", test->name, i);
+        const uint64_t least_bytes = delta_random_below(&random, 3) == 0 ? delta_random_below(&random, 200) : 0;
+        const uint64_t offset_bytes = delta_placed_find(&placed, first, last, size_bytes, least_bytes, &effort);
+        cr_assert_eq(offset_bytes, find_plainly(blocks, i, first, last, size_bytes, least_bytes), "%s: block %u", test->name, i);
         blocks[i] = (delta_placed_block_t){offset_bytes, offset_bytes + size_bytes, first, last};
         delta_placed_add(&placed, &blocks[i]);
       }

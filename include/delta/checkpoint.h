@@ -26,12 +26,20 @@ typedef struct delta_training_position {
   char schedule[DELTA_SCHEDULE_TEXT_BYTES]; // of the learning rate, in words, to be compared; zero-terminated
 } delta_training_position_t;
 
-// Writes all states and `position` to `path`: aside, made durable, then renamed, so that a file there is always whole. NOT_A_NUMBER names a state whose
+// Properties: texts by name that the program that trains wants to find again. Checkpoints have them; a restored one adds its own to those that there are. NULL as a value
+// takes a property away. Names and values are UTF-8, copied; at most 64 KiB each, 1024 of them.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_set_property(delta_session_t *session, const char *name, const char *value);
+// NULL when there is none; borrowed until it changes.
+DELTA_API const char *delta_session_property(const delta_session_t *session, const char *name);
+DELTA_API size_t delta_session_property_count(const delta_session_t *session);
+DELTA_API const char *delta_session_property_name(const delta_session_t *session, size_t index); // NULL behind the last
+
+// Writes all states, the properties and `position` to `path`: aside, made durable, then renamed, so that a file there is always whole. NOT_A_NUMBER names a state whose
 // values are not finite, and nothing is written then; IO names the file. Between two runs of the session only.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_save(delta_session_t *session, const char *path,
                                                            const delta_training_position_t *position);
 
-// Gives all states the values in the file and fills *out_position. The plan may be another than the one that was saved, with another budget or batch,
+// Gives all states the values in the file, adds its properties and fills *out_position. The plan may be another than the one that was saved, with another budget or batch,
 // but for the same model and optimizer: else MISMATCH. A damaged file is MALFORMED and names the tensor; the session is as before then. Another
 // numerics_id is a warning: training goes on, but not to the last bit as it would have.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_restore(delta_session_t *session, const char *path,

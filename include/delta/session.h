@@ -1,7 +1,8 @@
 // Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and
 // write parameters, export.
 //
-// A session belongs to one thread at a time; different sessions are independent.
+// A session belongs to one thread at a time, whichever it is, but for delta_session_cancel, which any thread may call. Different sessions are independent: each may be run by a
+// thread of its own, or several in turn by one.
 //
 // Compute threads are OpenMP's. Between two pieces of work they spin, by GNU OpenMP's default for milliseconds, and take the processor from
 // whatever else the machine does: start the process with GOMP_SPINCOUNT=5000 (some ten microseconds, as deltaplan and deltarun do for
@@ -36,11 +37,14 @@ typedef struct delta_session_options {
   int copies_in_line;          // copies run between operators and not beside them: for comparison
   double copy_timeout_seconds; // a copy that takes longer, and a second more for each MiB, is an error that names it; 0: 60 seconds
   uint64_t seed;               // of dropout
-  int other_programs;          // programs for other batches than planned that are kept, the latest used; 0: 8
+  int other_programs;          // programs for other batches and dimensions than planned that are kept, the latest used; 0: 8
   int estimate_costs;          // plans that are made here count with estimates, not with what the cache has of measured kernels and copies
   int time_steps;              // keeps what each operator took, for delta_session_report_times
   int record_steps;            // keeps when each step of a program's last run ran, for delta_session_write_trace
-  int verify_arena;            // guard pages around the arena and dead bytes poisoned: slow, for tests
+  // Looks at every step: no byte outside a step's buffers is written, what was kept, swapped or dropped and made again is what it was, the arena has the bytes of the plan. The first
+  // difference ends the run with MISMATCH, which names step, node and tensor. Slow.
+  int verify;
+  int verify_arena; // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
@@ -70,10 +74,14 @@ typedef struct delta_feed {
 // none: its batch is NULL.
 typedef struct delta_batch {
   int64_t rows; // samples; a count the plan does not have is planned on first use and kept, as many as other_programs says
+  // Dimensions that are other than planned, such as the length of sequences: those the plan was given sizes of (`deltaplan --dim`). Planned and kept like other counts of samples. A feed
+  // then has the bytes that these dimensions make. Not of APPLY.
+  const delta_dim_t *dims;
+  size_t dim_count;
   const delta_feed_t *feeds;
   size_t feed_count;
   // Alternative to feeds: fills all inputs in place, buffers[i] being that of input i in the order of delta_session_input, for `rows`
-  // samples. Called a second time only to find the source of a NaN.
+  // samples. Called a second time only to find the source of a NaN, or to run again what a broken disk has stopped.
   delta_status_t (*fill)(void *self, void *const *buffers);
   void *self; // Borrowed.
 } delta_batch_t;
@@ -98,6 +106,10 @@ typedef struct delta_run_report {
 // of gradients that are clipped, is not finite: the message names the first node with such a value and what the states are.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *session, delta_run_program_t program, const delta_batch_t *batch,
                                                           double learning_rate, delta_run_report_t *out_report);
+
+// Asks the run that is going on, or else the next one, to end with INTERRUPTED. It stops before its next operator as long as it has changed no state, and otherwise goes on to its end: then
+// the next run is the one that ends so. States are those of whole runs in any case, and the session can be used on. Thread-safe while the session lives, also in a signal handler.
+DELTA_API void delta_session_cancel(delta_session_t *session);
 
 // Inputs of the programs, in the order of the model and then `label`.
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
@@ -131,6 +143,20 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_state(const delta_session_
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
                                                             size_t size_bytes);
+
+// By name; NOT_FOUND otherwise.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_find_state(const delta_session_t *session, const char *name,
+                                                                 delta_state_info_t *out_info);
+
+// Parameters as one buffer, one behind another in the order of delta_session_state: those that train, or, where trainable_only is 0, the frozen ones among them as well.
+// The buffer has exactly delta_session_parameters_bytes.
+DELTA_API size_t delta_session_parameters_bytes(const delta_session_t *session, int trainable_only);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_parameters(delta_session_t *session, int trainable_only, void *buffer,
+                                                                      size_t size_bytes);
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_write_parameters(delta_session_t *session, int trainable_only, const void *buffer,
+                                                                       size_t size_bytes);
+// Forgets what DELTA_RUN_ACCUMULATE has summed since the last update, which clears the sums by itself.
+DELTA_API DELTA_MUST_USE delta_status_t delta_session_clear_gradients(delta_session_t *session);
 
 // Outputs of the model, for the planned rows.
 typedef struct delta_output_info {

@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+// The rate of update `step`, from 0, of `total_steps` by a schedule ("constant", "linear", "cosine", "step") that rises to `rate` in `warmup_steps`: what delta_session_train gives its
+// runs, for loops of one's own. INVALID_ARGUMENT lists the schedules.
+DELTA_API DELTA_MUST_USE delta_status_t delta_learning_rate(const char *schedule, double rate, int64_t warmup_steps, int64_t total_steps,
+                                                            int64_t step, double *out_rate);
+
 // An update, once it is made.
 typedef struct delta_train_step {
   int64_t step;  // from 1: the number of updates made

@@ -1,5 +1,11 @@
-// Access: the message about an index that leads outside.
+// Access: dense tensors, and the message about an index that leads outside.
 #include "onnx/graph/access.h"
+
+delta_strided_t delta_strided_dense(const delta_shape_t *shape) {
+  delta_strided_t layout = {0};
+  delta_shape_strides(shape, layout.strides);
+  return layout;
+}
 
 delta_status_t delta_index_outside(const delta_node_t *node, uint32_t input, int64_t position, int64_t index, int64_t size) {
   return delta_status_make(INVALID_ARGUMENT, "node '%s' (%s): index %lld at position %lld of input %u is outside a dimension of %lld",

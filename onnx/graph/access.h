@@ -17,6 +17,7 @@ typedef struct delta_strided {
   int64_t start;
   int64_t strides[DELTA_MAX_RANK];
 } delta_strided_t;
+delta_strided_t delta_strided_dense(const delta_shape_t *shape); // a tensor of its own
 
 // INVALID_ARGUMENT for an index operator: element `position` of index tensor `input` is outside a dimension of `size`.
 DELTA_MUST_USE delta_status_t delta_index_outside(const delta_node_t *node, uint32_t input, int64_t position, int64_t index, int64_t size);

@@ -16,56 +16,58 @@
 
 // Flags
 enum {
-  DELTA_CORE_FLAG_INPLACE = 1 << 0, // an output may have the bytes of any input of the same shape and element size (exactly aliased)
-  DELTA_CORE_FLAG_VIEW = 1 << 1,    // no work: the output is the input's bytes
-  DELTA_CORE_FLAG_RANDOM = 1 << 2,  // draws random numbers by counter (still pure)
-  DELTA_CORE_FLAG_LIST = 1 << 3,    // inputs and outputs beyond the least count are a list, all given; elsewhere they are optional
-  DELTA_CORE_FLAG_ADDS = 1 << 4,    // the output may have the bytes of input 2, to which the rest is added
+  DELTA_CORE_FLAG_INPLACE =
+      1 << 0, // an output may have the bytes of any input of the same shape and element size (exactly aliased); of EACH, of its own set
+  DELTA_CORE_FLAG_VIEW = 1 << 1,   // no work: the output is the input's bytes
+  DELTA_CORE_FLAG_RANDOM = 1 << 2, // draws random numbers by counter (still pure)
+  DELTA_CORE_FLAG_LIST = 1 << 3,   // inputs and outputs beyond the least count are a list, all given; elsewhere they are optional
+  DELTA_CORE_FLAG_ADDS = 1 << 4,   // the output may have the bytes of input 2, to which the rest is added
 };
 
 // X(identifier, name, least inputs, most inputs, least outputs, most outputs, gradient, flags). Inputs -> outputs and attributes are described at the attribute structs below.
-#define DELTA_CORE_OPS(X)                                                                         \
-  X(CONSTANT, constant, 0, 0, 1, 1, none, 0)                                                      \
-  X(VIEW, view, 1, 1, 1, 1, view, DELTA_CORE_FLAG_VIEW)                                           \
-  X(POINTWISE, pointwise, 0, 16, 1, 8, pointwise, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_LIST) \
-  X(REDUCE, reduce, 1, 16, 1, 8, reduce, DELTA_CORE_FLAG_LIST)                                    \
-  X(MOMENTS, moments, 1, 1, 2, 2, moments, 0)                                                     \
-  X(ARG_REDUCE, arg_reduce, 1, 1, 1, 1, none, 0)                                                  \
-  X(MATMUL, matmul, 2, 3, 1, 1, matmul, DELTA_CORE_FLAG_ADDS)                                     \
-  X(CONV, conv, 2, 3, 1, 1, conv, 0)                                                              \
-  X(CONV_DATA, conv_data, 2, 3, 1, 1, conv_data, 0)                                               \
-  X(CONV_WEIGHT, conv_weight, 2, 2, 1, 1, conv_weight, 0)                                         \
-  X(MAX_POOL, max_pool, 1, 1, 1, 2, max_pool, 0)                                                  \
-  X(MAX_POOL_GRAD, max_pool_grad, 2, 2, 1, 1, none, 0)                                            \
-  X(AVERAGE_POOL, average_pool, 1, 1, 1, 1, average_pool, 0)                                      \
-  X(AVERAGE_POOL_GRAD, average_pool_grad, 1, 1, 1, 1, none, 0)                                    \
-  X(SOFTMAX, softmax, 1, 1, 1, 1, softmax, DELTA_CORE_FLAG_INPLACE)                               \
-  X(SOFTMAX_GRAD, softmax_grad, 2, 2, 1, 1, none, DELTA_CORE_FLAG_INPLACE)                        \
-  X(ATTENTION, attention, 3, 6, 1, 2, attention, DELTA_CORE_FLAG_RANDOM)                          \
-  X(ATTENTION_GRAD, attention_grad, 6, 9, 3, 4, none, DELTA_CORE_FLAG_RANDOM)                     \
-  X(CROSS_ENTROPY, cross_entropy, 2, 3, 3, 3, cross_entropy, 0)                                   \
-  X(CROSS_ENTROPY_GRAD, cross_entropy_grad, 4, 5, 1, 1, none, DELTA_CORE_FLAG_INPLACE)            \
-  X(NLL, nll, 2, 3, 2, 2, nll, 0)                                                                 \
-  X(NLL_GRAD, nll_grad, 2, 3, 1, 1, none, 0)                                                      \
-  X(DROPOUT, dropout, 3, 3, 1, 2, dropout, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_RANDOM)      \
-  X(RANDOM, random, 2, 2, 1, 1, none, DELTA_CORE_FLAG_RANDOM)                                     \
-  X(TRANSPOSE, transpose, 1, 1, 1, 1, transpose, 0)                                               \
-  X(SLICE, slice, 1, 1, 1, 1, slice, 0)                                                           \
-  X(SLICE_GRAD, slice_grad, 1, 1, 1, 1, slice_grad, 0)                                            \
-  X(SPLIT, split, 1, 1, 1, UINT16_MAX, split, DELTA_CORE_FLAG_LIST)                               \
-  X(CONCAT, concat, 1, UINT16_MAX, 1, 1, concat, DELTA_CORE_FLAG_LIST)                            \
-  X(PAD, pad, 1, 1, 1, 1, pad, 0)                                                                 \
-  X(PAD_GRAD, pad_grad, 1, 1, 1, 1, none, 0)                                                      \
-  X(GATHER, gather, 2, 2, 1, 1, gather, 0)                                                        \
-  X(GATHER_GRAD, gather_grad, 2, 2, 1, 1, gather_grad, 0)                                         \
-  X(GATHER_ELEMENTS, gather_elements, 2, 2, 1, 1, gather_elements, 0)                             \
-  X(SCATTER_ELEMENTS, scatter_elements, 3, 3, 1, 1, scatter_elements, 0)                          \
-  X(GATHER_ND, gather_nd, 2, 2, 1, 1, gather_nd, 0)                                               \
-  X(SCATTER_ND, scatter_nd, 3, 3, 1, 1, scatter_nd, 0)                                            \
-  X(TRILU, trilu, 1, 1, 1, 1, trilu, DELTA_CORE_FLAG_INPLACE)                                     \
-  X(CUMSUM, cumsum, 1, 1, 1, 1, cumsum, 0)                                                        \
-  X(TOPK, topk, 1, 1, 2, 2, topk, 0)                                                              \
-  X(RESIZE, resize, 1, 1, 1, 1, resize, 0)                                                        \
+#define DELTA_CORE_OPS(X)                                                                           \
+  X(CONSTANT, constant, 0, 0, 1, 1, none, 0)                                                        \
+  X(VIEW, view, 1, 1, 1, 1, view, DELTA_CORE_FLAG_VIEW)                                             \
+  X(POINTWISE, pointwise, 0, 16, 1, 8, pointwise, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_LIST)   \
+  X(EACH, each, 1, UINT16_MAX, 1, UINT16_MAX, none, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_LIST) \
+  X(REDUCE, reduce, 1, 16, 1, 8, reduce, DELTA_CORE_FLAG_LIST)                                      \
+  X(MOMENTS, moments, 1, 1, 2, 2, moments, 0)                                                       \
+  X(ARG_REDUCE, arg_reduce, 1, 1, 1, 1, none, 0)                                                    \
+  X(MATMUL, matmul, 2, 3, 1, 1, matmul, DELTA_CORE_FLAG_ADDS)                                       \
+  X(CONV, conv, 2, 3, 1, 1, conv, 0)                                                                \
+  X(CONV_DATA, conv_data, 2, 3, 1, 1, conv_data, 0)                                                 \
+  X(CONV_WEIGHT, conv_weight, 2, 2, 1, 1, conv_weight, 0)                                           \
+  X(MAX_POOL, max_pool, 1, 1, 1, 2, max_pool, 0)                                                    \
+  X(MAX_POOL_GRAD, max_pool_grad, 2, 2, 1, 1, none, 0)                                              \
+  X(AVERAGE_POOL, average_pool, 1, 1, 1, 1, average_pool, 0)                                        \
+  X(AVERAGE_POOL_GRAD, average_pool_grad, 1, 1, 1, 1, none, 0)                                      \
+  X(SOFTMAX, softmax, 1, 1, 1, 1, softmax, DELTA_CORE_FLAG_INPLACE)                                 \
+  X(SOFTMAX_GRAD, softmax_grad, 2, 2, 1, 1, none, DELTA_CORE_FLAG_INPLACE)                          \
+  X(ATTENTION, attention, 3, 6, 1, 2, attention, DELTA_CORE_FLAG_RANDOM)                            \
+  X(ATTENTION_GRAD, attention_grad, 6, 9, 3, 4, none, DELTA_CORE_FLAG_RANDOM)                       \
+  X(CROSS_ENTROPY, cross_entropy, 2, 3, 3, 3, cross_entropy, 0)                                     \
+  X(CROSS_ENTROPY_GRAD, cross_entropy_grad, 4, 5, 1, 1, none, DELTA_CORE_FLAG_INPLACE)              \
+  X(NLL, nll, 2, 3, 2, 2, nll, 0)                                                                   \
+  X(NLL_GRAD, nll_grad, 2, 3, 1, 1, none, 0)                                                        \
+  X(DROPOUT, dropout, 3, 3, 1, 2, dropout, DELTA_CORE_FLAG_INPLACE | DELTA_CORE_FLAG_RANDOM)        \
+  X(RANDOM, random, 2, 2, 1, 1, none, DELTA_CORE_FLAG_RANDOM)                                       \
+  X(TRANSPOSE, transpose, 1, 1, 1, 1, transpose, 0)                                                 \
+  X(SLICE, slice, 1, 1, 1, 1, slice, 0)                                                             \
+  X(SLICE_GRAD, slice_grad, 1, 1, 1, 1, slice_grad, 0)                                              \
+  X(SPLIT, split, 1, 1, 1, UINT16_MAX, split, DELTA_CORE_FLAG_LIST)                                 \
+  X(CONCAT, concat, 1, UINT16_MAX, 1, 1, concat, DELTA_CORE_FLAG_LIST)                              \
+  X(PAD, pad, 1, 1, 1, 1, pad, 0)                                                                   \
+  X(PAD_GRAD, pad_grad, 1, 1, 1, 1, none, 0)                                                        \
+  X(GATHER, gather, 2, 2, 1, 1, gather, 0)                                                          \
+  X(GATHER_GRAD, gather_grad, 2, 2, 1, 1, gather_grad, 0)                                           \
+  X(GATHER_ELEMENTS, gather_elements, 2, 2, 1, 1, gather_elements, 0)                               \
+  X(SCATTER_ELEMENTS, scatter_elements, 3, 3, 1, 1, scatter_elements, 0)                            \
+  X(GATHER_ND, gather_nd, 2, 2, 1, 1, gather_nd, 0)                                                 \
+  X(SCATTER_ND, scatter_nd, 3, 3, 1, 1, scatter_nd, 0)                                              \
+  X(TRILU, trilu, 1, 1, 1, 1, trilu, DELTA_CORE_FLAG_INPLACE)                                       \
+  X(CUMSUM, cumsum, 1, 1, 1, 1, cumsum, 0)                                                          \
+  X(TOPK, topk, 1, 1, 2, 2, topk, 0)                                                                \
+  X(RESIZE, resize, 1, 1, 1, 1, resize, 0)                                                          \
   X(RESIZE_GRAD, resize_grad, 1, 1, 1, 1, resize_grad, 0)
 
 typedef enum delta_core_op {
@@ -93,6 +95,15 @@ typedef struct delta_pointwise_attrs {
   delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
   delta_expr_t expr;
 } delta_pointwise_attrs_t;
+
+// EACH: the same expression for `count` sets of tensors: shared..., own..., own... -> y... of the first set, y... of the second... Input k of the expression is shared by all
+// sets where bit k of `shared` is set: one element. The others of a set are its own, have one shape, and so have its outputs, of types dtypes[k]. There is at least one of them.
+typedef struct delta_each_attrs {
+  uint32_t count;
+  uint32_t shared;
+  delta_dtype_t dtypes[DELTA_EXPR_MAX_OUTPUTS];
+  delta_expr_t expr;
+} delta_each_attrs_t;
 
 // X(identifier, name). MEAN divides by the number of elements; an empty MAX or MIN gives the type's lowest or highest value (infinities for floats).
 #define DELTA_REDUCE_KINDS(X) X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(PROD, "prod")

@@ -1,5 +1,5 @@
 // Graph: construction and access. Each add reserves everything it needs before it changes anything.
-#include "onnx/graph/graph.h"
+#include "onnx/graph/each.h"
 
 #include <string.h>
 
@@ -50,12 +50,20 @@ size_t delta_tensor_bytes(const delta_tensor_t *tensor) {
   return (size_t)delta_shape_count(&tensor->shape) * delta_dtype_bytes(tensor->dtype);
 }
 
+// Whether an input and an output of an EACH node are of one set.
+static bool are_of_one_set(const delta_node_t *node, uint32_t in, uint32_t out) {
+  const delta_each_attrs_t *attrs = node->attrs;
+  uint32_t set;
+  return delta_each_set_of_input(attrs, in, &set) && set == out / attrs->expr.output_count;
+}
+
 bool delta_node_may_overwrite(const delta_graph_t *graph, const delta_node_t *node, uint32_t in, uint32_t out) {
   const delta_tensor_t *source = delta_node_input(graph, node, in);
   const delta_tensor_t *target = delta_node_output(graph, node, out);
   const uint32_t flags = delta_core_op_info(node->op)->flags;
   const bool allowed = (flags & DELTA_CORE_FLAG_INPLACE) || ((flags & DELTA_CORE_FLAG_ADDS) && in == 2);
   if (source == NULL || target == NULL || !allowed) return false;
+  if (node->op == DELTA_CORE_EACH && !are_of_one_set(node, in, out)) return false;
   return delta_shape_equal(&source->shape, &target->shape) && delta_dtype_bytes(source->dtype) == delta_dtype_bytes(target->dtype);
 }
 

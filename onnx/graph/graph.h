@@ -54,8 +54,9 @@ typedef struct delta_node {
   uint32_t output_count;
   const void *attrs; // the operator's attribute struct of core_ops.h
   size_t attrs_bytes;
-  uint32_t group; // nodes of one ONNX (or recognised) operator share it: what an eager framework runs as one
-  uint32_t kin;   // nodes that do the same for other parts of the batch share it; 0: none does
+  uint32_t group;  // nodes of one ONNX (or recognised) operator share it: what an eager framework runs as one
+  uint32_t kin;    // nodes that do the same for other parts of the batch share it; 0: none does
+  bool is_virtual; // CONCAT: its output is never made, readers get its inputs (onnx/graph/virtual.h)
 } delta_node_t;
 
 // X(identifier, name): kinds of state.

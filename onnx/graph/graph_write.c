@@ -69,6 +69,7 @@ static void write_node(delta_graph_sink_t sink, const delta_graph_t *graph, cons
   }
   delta_graph_write(sink, " %s", phase_names[node->phase]);
   delta_graph_write_attrs(sink, node);
+  if (node->is_virtual) write_text(sink, " virtual");
   if (names) {
     delta_graph_write(sink, " #%" PRIu32 " ", node->group);
     write_text(sink, node->name);

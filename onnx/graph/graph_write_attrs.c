@@ -58,6 +58,13 @@ static void write_pointwise(delta_graph_sink_t sink, const delta_node_t *node) {
   write_expr(sink, &attrs->expr, attrs->dtypes);
 }
 
+static void write_each(delta_graph_sink_t sink, const delta_node_t *node) {
+  const delta_each_attrs_t *attrs = node->attrs;
+  write_integer(sink, "count", attrs->count);
+  write_integer(sink, "shared", attrs->shared);
+  write_expr(sink, &attrs->expr, attrs->dtypes);
+}
+
 static void write_reduce(delta_graph_sink_t sink, const delta_node_t *node) {
   const delta_reduce_attrs_t *attrs = node->attrs;
   static const char *const kinds[] = {
@@ -242,6 +249,7 @@ static void (*const writers[DELTA_CORE_OP_COUNT])(delta_graph_sink_t sink, const
     [DELTA_CORE_CONSTANT] = write_constant,
     [DELTA_CORE_VIEW] = write_view,
     [DELTA_CORE_POINTWISE] = write_pointwise,
+    [DELTA_CORE_EACH] = write_each,
     [DELTA_CORE_REDUCE] = write_reduce,
     [DELTA_CORE_MOMENTS] = write_moments,
     [DELTA_CORE_ARG_REDUCE] = write_arg_reduce,

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "onnx/graph/each.h"
 #include "onnx/graph/infer.h"
 
 static delta_status_t check_dtype(const char *name, delta_dtype_t dtype) {
@@ -56,6 +57,39 @@ delta_status_t delta_infer_pointwise(const delta_infer_args_t *args) {
   const delta_pointwise_attrs_t *attrs = DELTA_INFER_ATTRS(args, delta_pointwise_attrs_t);
   DELTA_RETURN_IF_ERROR(check_expression(args, &attrs->expr, &attrs->shape, attrs->dtypes));
   for (uint32_t k = 0; k < args->node->output_count; ++k) delta_infer_set(args, k, attrs->dtypes[k], &attrs->shape);
+  return DELTA_OK;
+}
+
+// One set: its own inputs have one shape, which is its outputs', shared ones a single element.
+static delta_status_t infer_set(const delta_infer_args_t *args, uint32_t set) {
+  const delta_each_attrs_t *attrs = DELTA_INFER_ATTRS(args, delta_each_attrs_t);
+  const delta_tensor_t *own = NULL;
+  for (uint32_t k = 0; k < attrs->expr.input_count; ++k) {
+    const delta_tensor_t *x = delta_infer_input(args, delta_each_input(attrs, set, k));
+    const bool is_shared = attrs->shared >> k & 1;
+    if (is_shared && x->shape.rank != 0) return delta_status_make(INTERNAL, "shared input '%s' is no scalar", x->name);
+    if (!is_shared && own) DELTA_RETURN_IF_ERROR(delta_infer_same_shape(x->name, &x->shape, &own->shape));
+    if (!is_shared) own = x;
+  }
+  for (uint32_t k = 0; k < attrs->expr.output_count; ++k) {
+    delta_infer_set(args, set * attrs->expr.output_count + k, attrs->dtypes[k], &own->shape);
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_infer_each(const delta_infer_args_t *args) {
+  const delta_each_attrs_t *attrs = DELTA_INFER_ATTRS(args, delta_each_attrs_t);
+  const delta_expr_t *expr = &attrs->expr;
+  DELTA_RETURN_IF_ERROR(delta_expr_validate(expr));
+  const uint32_t all = (UINT32_C(1) << expr->input_count) - 1;
+  const bool has_own = attrs->shared <= all && attrs->shared != all;
+  if (attrs->count == 0 || attrs->count > UINT16_MAX || !has_own || args->node->output_count != attrs->count * expr->output_count ||
+      args->node->input_count != delta_each_input_count(attrs)) {
+    return delta_status_make(INTERNAL, "%" PRIu32 " inputs and %" PRIu32 " outputs are not those of %" PRIu32 " sets",
+                             args->node->input_count, args->node->output_count, attrs->count);
+  }
+  for (uint16_t k = 0; k < expr->output_count; ++k) DELTA_RETURN_IF_ERROR(check_dtype("output type", attrs->dtypes[k]));
+  for (uint32_t set = 0; set < attrs->count; ++set) DELTA_RETURN_IF_ERROR(infer_set(args, set));
   return DELTA_OK;
 }
 

@@ -120,6 +120,9 @@ delta_status_t delta_rewrite_copy_attrs(delta_rewrite_t *rewrite, const delta_no
     case DELTA_CORE_POINTWISE:
       storage->pointwise = *(const delta_pointwise_attrs_t *)node->attrs;
       return copy_instrs(rewrite, &storage->pointwise.expr);
+    case DELTA_CORE_EACH:
+      storage->each = *(const delta_each_attrs_t *)node->attrs;
+      return copy_instrs(rewrite, &storage->each.expr);
     case DELTA_CORE_REDUCE:
       storage->reduce = *(const delta_reduce_attrs_t *)node->attrs;
       return copy_instrs(rewrite, &storage->reduce.expr);

@@ -34,6 +34,7 @@ void delta_rewrite_follow(delta_rewrite_t *rewrite, const delta_node_t *node);
 typedef union delta_rewrite_attrs {
   delta_constant_attrs_t constant;
   delta_pointwise_attrs_t pointwise;
+  delta_each_attrs_t each;
   delta_reduce_attrs_t reduce;
   delta_split_attrs_t split;
 } delta_rewrite_attrs_t;

@@ -1,6 +1,7 @@
-// POINTWISE by reference: the expression at every element of the broadcast shape.
+// POINTWISE by reference: the expression at every element of the broadcast shape; and EACH, set by set.
 //
 // A stretch of elements is loaded before any of its results is stored, so an output may have exactly the bytes of an input.
+#include "onnx/graph/each.h"
 #include "onnx/reference/expr_tile.h"
 
 static void store_outputs(const delta_expr_tile_t *tile, int64_t start, int64_t count) {
@@ -39,6 +40,19 @@ delta_status_t delta_reference_pointwise(const delta_reference_args_t *args) {
       store_outputs(&tile, start + first, count);
     }
     start += row_count;
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_reference_each(const delta_reference_args_t *args) {
+  const delta_each_attrs_t *attrs = args->node->attrs;
+  for (uint32_t i = 0; i < attrs->count; ++i) {
+    delta_each_set_t set;
+    const void *inputs[DELTA_EXPR_MAX_INPUTS];
+    delta_each_set_init(&set, args->graph, args->node, i);
+    for (uint32_t k = 0; k < attrs->expr.input_count; ++k) inputs[k] = args->inputs[delta_each_input(attrs, i, k)];
+    const delta_reference_args_t one = {&set.graph, &set.node, inputs, args->outputs + i * attrs->expr.output_count, args->allocator};
+    DELTA_RETURN_IF_ERROR(delta_reference_pointwise(&one));
   }
   return DELTA_OK;
 }

@@ -64,6 +64,8 @@ void delta_cpu_arena_destroy(delta_arena_t *arena) {
   delta_release(arena->allocator, arena);
 }
 
+size_t delta_cpu_arena_committed(const delta_arena_t *arena) { return arena->committed_bytes; }
+
 void *delta_cpu_arena_address(delta_arena_t *arena, size_t offset_bytes) {
   assert(offset_bytes <= arena->reserve_bytes);
   return arena->mapping + DELTA_CPU_GRANULE_BYTES + offset_bytes;

@@ -15,11 +15,6 @@
 
 static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
 
-static delta_status_t cpu_signal(delta_device_t *device, delta_lane_t lane, uint32_t event) {
-  (void)device, (void)lane, (void)event;
-  return DELTA_OK;
-}
-
 static delta_status_t cpu_synchronize(delta_device_t *device) {
   (void)device;
   return DELTA_OK;
@@ -32,19 +27,18 @@ static delta_status_t cpu_copy(delta_device_t *device, void *destination, const 
 }
 
 static const delta_device_driver_t cpu_driver = {
-    .name = "cpu",
     .destroy = cpu_destroy,
+    .free_bytes = delta_cpu_free_bytes,
     .arena_reserve = delta_cpu_arena_reserve,
     .arena_commit = delta_cpu_arena_commit,
     .arena_destroy = delta_cpu_arena_destroy,
     .arena_address = delta_cpu_arena_address,
+    .arena_committed = delta_cpu_arena_committed,
     .tier_create = delta_cpu_tier_create,
     .kernel_query = delta_cpu_kernel_query,
     .kernel_prepare = delta_cpu_kernel_prepare,
     .kernel_destroy = delta_cpu_kernel_destroy,
     .launch = delta_cpu_launch,
-    .signal = cpu_signal,
-    .wait = cpu_signal,
     .synchronize = cpu_synchronize,
     .write = cpu_copy,
     .read = cpu_copy,
@@ -79,10 +73,11 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   delta_cpu_device_t *device = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &device));
   device->base.driver = &cpu_driver;
+  device->base.name = "cpu";
   device->base.allocator = allocator;
   device->base.log = options->log;
   device->base.threads = options->threads ? options->threads : delta_cpu_usable_processors();
-  device->base.host_addressable = true;
+  device->base.host_addressable = device->base.reads_virtual = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
   device->base.alignment_bytes = 64;
   device->base.roofline = assumed_roofline;

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include "onnx/graph/virtual.h"
 #include "runtime/cpu/device.h"
 
 static const delta_cpu_kernel_row_t kernel_rows[] = {
@@ -95,6 +96,7 @@ delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_
   *out_exists = row != NULL;
   if (!row) return DELTA_OK;
   out_offer->name = row->name;
+  out_offer->is_last_resort = row == &reference_row;
   out_offer->refusal = row->refuse(graph, node);
   if (out_offer->refusal) return DELTA_OK;
   // The workspace is known only once the kernel is made: a library's primitive states its own.
@@ -107,6 +109,8 @@ delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_
   }
   if (status) return status;
   out_offer->workspace_bytes = kernel->workspace_bytes;
+  out_offer->works_in_row = kernel->works_in_row;
+  if (!kernel->reads_virtual && delta_reads_virtual(graph, node)) out_offer->refusal = "it reads no parts in place of a whole";
   delta_cpu_kernel_destroy(kernel);
   return DELTA_OK;
 }

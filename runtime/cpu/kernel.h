@@ -9,7 +9,7 @@
 
 // Counts changes of kernels of ours after which they give other bits or take other times: part of the names of the libraries, by which profiles and plans know
 // that they were made with others.
-enum { DELTA_CPU_KERNELS_REVISION = 2 };
+enum { DELTA_CPU_KERNELS_REVISION = 3 };
 
 typedef struct delta_cpu_kernel_row {
   delta_core_op_t op;
@@ -31,6 +31,8 @@ struct delta_kernel {
   int32_t threads;
   void *state; // Owned; the row's.
   size_t workspace_bytes;
+  bool works_in_row;  // set by prepare: as a kernel offer's
+  bool reads_virtual; // set by prepare: it takes virtual inputs
 };
 
 DELTA_MUST_USE delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,

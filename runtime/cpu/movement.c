@@ -1,15 +1,8 @@
-// Operators that only move elements, of any type: TRANSPOSE, SLICE, SLICE_GRAD, SPLIT, CONCAT, PAD with a constant and its gradient, CONSTANT, TRILU.
-#include <assert.h>
+// Operators that only move elements, of any type: TRANSPOSE, SLICE, SLICE_GRAD, PAD with a constant and its gradient, CONSTANT, TRILU.
 #include <string.h>
 
 #include "runtime/cpu/copy.h"
 #include "runtime/cpu/team.h"
-
-static delta_strided_t dense_layout(const delta_shape_t *shape) {
-  delta_strided_t layout = {0};
-  delta_shape_strides(shape, layout.strides);
-  return layout;
-}
 
 // Allocates `count` copies as the kernel's state.
 static delta_status_t allocate_copies(delta_kernel_t *kernel, uint32_t count, delta_copy_t **out_copies) {
@@ -35,14 +28,15 @@ delta_status_t delta_cpu_copy_run(const delta_kernel_t *kernel, const delta_kern
 delta_status_t delta_cpu_transpose_prepare(delta_kernel_t *kernel) {
   const delta_transpose_attrs_t *attrs = kernel->node->attrs;
   const delta_shape_t *y = &delta_node_output(kernel->graph, kernel->node, 0)->shape;
-  delta_strided_t x = dense_layout(&delta_node_input(kernel->graph, kernel->node, 0)->shape), from = {0}, to = dense_layout(y);
+  delta_strided_t x = delta_strided_dense(&delta_node_input(kernel->graph, kernel->node, 0)->shape), from = {0},
+                  to = delta_strided_dense(y);
   for (int32_t d = 0; d < y->rank; ++d) from.strides[d] = x.strides[attrs->permutation[d]];
   return prepare_copy(kernel, y, &to, &from);
 }
 
 // Where the elements of a slice lie in the whole.
 static delta_strided_t slice_layout(const delta_slice_attrs_t *attrs, const delta_shape_t *whole) {
-  delta_strided_t layout = dense_layout(whole);
+  delta_strided_t layout = delta_strided_dense(whole);
   for (int32_t d = 0; d < whole->rank; ++d) {
     layout.start += attrs->starts[d] * layout.strides[d];
     layout.strides[d] *= attrs->steps[d];
@@ -52,13 +46,14 @@ static delta_strided_t slice_layout(const delta_slice_attrs_t *attrs, const delt
 
 delta_status_t delta_cpu_slice_prepare(delta_kernel_t *kernel) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
-  delta_strided_t from = slice_layout(attrs, &delta_node_input(kernel->graph, kernel->node, 0)->shape), to = dense_layout(&attrs->shape);
+  delta_strided_t from = slice_layout(attrs, &delta_node_input(kernel->graph, kernel->node, 0)->shape),
+                  to = delta_strided_dense(&attrs->shape);
   return prepare_copy(kernel, &attrs->shape, &to, &from);
 }
 
 delta_status_t delta_cpu_slice_grad_prepare(delta_kernel_t *kernel) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
-  delta_strided_t from = dense_layout(&attrs->shape), to = slice_layout(attrs, &attrs->data_shape);
+  delta_strided_t from = delta_strided_dense(&attrs->shape), to = slice_layout(attrs, &attrs->data_shape);
   return prepare_copy(kernel, &attrs->shape, &to, &from);
 }
 
@@ -112,8 +107,8 @@ const char *delta_cpu_pad_refuse(const delta_graph_t *graph, const delta_node_t 
 static delta_shape_t padded_box(const delta_pad_attrs_t *attrs, const delta_shape_t *whole, const delta_shape_t *padded,
                                 delta_strided_t *out_in_whole, delta_strided_t *out_in_padded) {
   delta_shape_t box = *whole;
-  *out_in_whole = dense_layout(whole);
-  *out_in_padded = dense_layout(padded);
+  *out_in_whole = delta_strided_dense(whole);
+  *out_in_padded = delta_strided_dense(padded);
   for (int32_t d = 0; d < whole->rank; ++d) {
     int64_t cut_begin = attrs->begin[d] < 0 ? -attrs->begin[d] : 0, cut_end = attrs->end[d] < 0 ? -attrs->end[d] : 0;
     int64_t kept = whole->dims[d] - cut_begin - cut_end;
@@ -144,51 +139,9 @@ delta_status_t delta_cpu_pad_grad_prepare(delta_kernel_t *kernel) {
   return prepare_copy(kernel, &box, &to, &from);
 }
 
-// One copy for each part of a tensor that is split or put together along an axis; a part left out has an empty one.
-static delta_status_t prepare_parts(delta_kernel_t *kernel, const delta_tensor_t *whole, bool into_whole) {
-  const delta_split_attrs_t *attrs = kernel->node->attrs;
-  const delta_node_t *node = kernel->node;
-  uint32_t count = into_whole ? node->input_count : node->output_count;
-  delta_copy_t *copies;
-  DELTA_RETURN_IF_ERROR(allocate_copies(kernel, count, &copies));
-  delta_strided_t in_whole = dense_layout(&whole->shape);
-  for (uint32_t k = 0; k < count; ++k) {
-    const delta_tensor_t *part = into_whole ? delta_node_input(kernel->graph, node, k) : delta_node_output(kernel->graph, node, k);
-    delta_shape_t box = part ? part->shape : (delta_shape_t){.rank = 1};
-    delta_strided_t in_part = dense_layout(&box);
-    delta_copy_init(&copies[k], &box, delta_dtype_bytes(whole->dtype), into_whole ? &in_whole : &in_part,
-                    into_whole ? &in_part : &in_whole);
-    assert(part || !into_whole); // what is put together is all there
-    in_whole.start += (into_whole ? part->shape.dims[attrs->axis] : attrs->sizes[k]) * in_whole.strides[attrs->axis];
-  }
-  return DELTA_OK;
-}
-
-delta_status_t delta_cpu_split_prepare(delta_kernel_t *kernel) {
-  return prepare_parts(kernel, delta_node_input(kernel->graph, kernel->node, 0), false);
-}
-
-delta_status_t delta_cpu_split_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  const delta_copy_t *copies = kernel->state;
-  for (uint32_t k = 0; k < kernel->node->output_count; ++k)
-    if (buffers->outputs[k]) delta_copy_run(&copies[k], buffers->outputs[k], buffers->inputs[0], kernel->threads);
-  return DELTA_OK;
-}
-
-delta_status_t delta_cpu_concat_prepare(delta_kernel_t *kernel) {
-  return prepare_parts(kernel, delta_node_output(kernel->graph, kernel->node, 0), true);
-}
-
-delta_status_t delta_cpu_concat_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  const delta_copy_t *copies = kernel->state;
-  for (uint32_t k = 0; k < kernel->node->input_count; ++k)
-    delta_copy_run(&copies[k], buffers->outputs[0], buffers->inputs[k], kernel->threads);
-  return DELTA_OK;
-}
-
 delta_status_t delta_cpu_constant_prepare(delta_kernel_t *kernel) {
   const delta_constant_attrs_t *attrs = kernel->node->attrs;
-  delta_strided_t layout = dense_layout(&attrs->shape);
+  delta_strided_t layout = delta_strided_dense(&attrs->shape);
   return prepare_copy(kernel, &attrs->shape, &layout, &layout);
 }
 

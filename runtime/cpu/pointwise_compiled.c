@@ -44,6 +44,7 @@ delta_status_t delta_cpu_pointwise_compiled_prepare(delta_kernel_t *kernel) {
   delta_pointwise_code_t *code = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &code));
   kernel->state = code;
+  kernel->reads_virtual = true;
   const char *reason = plan_code(kernel->graph, kernel->node, code);
   if (reason) return delta_status_make(UNSUPPORTED, "%s", reason);
   return delta_compiled_make(&code->compiled);

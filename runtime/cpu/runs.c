@@ -33,6 +33,7 @@ const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space,
     runs->length *= space->dims[last - 1];
     runs->period = inner;
   }
+  if (space->parted == DELTA_TILE_APART || space->parted >= runs->outer_rank) return "parts of an input do not begin with runs";
   for (int32_t d = 0; d < runs->outer_rank; ++d) runs->count *= space->dims[d];
   if (runs->count > 1 && runs->length < LEAST_VECTORS * width) return "its runs are short";
   for (uint32_t k = 0; k < space->input_count; ++k) {
@@ -43,16 +44,39 @@ const char *delta_runs_init(delta_runs_t *runs, const delta_tile_space_t *space,
   return NULL;
 }
 
+// Where a run of a virtual input begins: in front of the parted dimension a part is as much closer as it is smaller than the whole.
+static const char *find_in_part(const delta_runs_t *runs, uint32_t k, const char *const *parts, int64_t index) {
+  const delta_tile_space_t *space = &runs->space;
+  const int32_t axis = ((const delta_split_attrs_t *)space->parts_of[k]->attrs)->axis;
+  int64_t outer = 0, inner = 0, place = 0, size = 0;
+  for (int32_t d = runs->outer_rank - 1; d >= 0; --d) {
+    const int64_t at = index % space->dims[d];
+    index /= space->dims[d];
+    if (d == space->parted) place = at;
+    if (d != space->parted) *(d < space->parted ? &outer : &inner) += at * space->strides[k][d];
+  }
+  uint32_t p = 0;
+  for (;; ++p) {
+    size = delta_node_input(space->graph, space->parts_of[k], p)->shape.dims[axis];
+    if (place < size) break;
+    place -= size;
+  }
+  const int64_t offset = outer / space->dims[space->parted] * size + place * space->strides[k][space->parted] + inner;
+  return parts[p] + (size_t)offset * delta_dtype_bytes(space->dtypes[k]);
+}
+
 void delta_runs_find(const delta_runs_t *runs, const void *const *inputs, int64_t index, delta_run_t *out_run) {
   const delta_tile_space_t *space = &runs->space;
   int64_t offsets[DELTA_EXPR_MAX_INPUTS] = {0};
+  const int64_t run = index;
   for (int32_t d = runs->outer_rank - 1; d >= 0; --d) {
     const int64_t place = index % space->dims[d];
     index /= space->dims[d];
     for (uint32_t k = 0; k < space->input_count; ++k) offsets[k] += place * space->strides[k][d];
   }
   for (uint32_t k = 0; k < space->input_count; ++k)
-    out_run->inputs[k] = (const char *)inputs[k] + (size_t)offsets[k] * delta_dtype_bytes(space->dtypes[k]);
+    out_run->inputs[k] = space->parts_of[k] ? find_in_part(runs, k, inputs[k], run)
+                                            : (const char *)inputs[k] + (size_t)offsets[k] * delta_dtype_bytes(space->dtypes[k]);
 }
 
 // Common periods have copies of fixed size: a run of channels of a small image is hardly longer than what fills its slots.

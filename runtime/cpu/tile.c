@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "onnx/graph/expr_math.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/cpu/clones.h"
 
 #define REAL              float
@@ -33,7 +34,7 @@ static const tile_function_t tile_functions[DELTA_EXPR_OP_COUNT] = {
 
 // Whether dimensions d and d + 1 are one for every input and for the reduction.
 static bool can_merge(const delta_tile_space_t *space, int32_t d) {
-  if (space->reduced[d] != space->reduced[d + 1]) return false;
+  if (space->reduced[d] != space->reduced[d + 1] || d == space->parted || d + 1 == space->parted) return false;
   for (uint32_t k = 0; k < space->input_count; ++k) {
     if (space->strides[k][d] != space->strides[k][d + 1] * space->dims[d + 1]) return false;
   }
@@ -47,6 +48,7 @@ static void remove_dimension(delta_tile_space_t *space, int32_t d) {
     for (uint32_t k = 0; k < space->input_count; ++k) space->strides[k][i] = space->strides[k][i + 1];
   }
   --space->rank;
+  if (d < space->parted) --space->parted;
 }
 
 static void merge_dimensions(delta_tile_space_t *space) {
@@ -60,9 +62,18 @@ static void merge_dimensions(delta_tile_space_t *space) {
   }
 }
 
+// Notes a virtual input's parts and the dimension they are along.
+static void note_parts(delta_tile_space_t *space, uint32_t k, const delta_node_t *parts, int32_t input_rank) {
+  if (!parts) return;
+  const int32_t dimension = ((const delta_split_attrs_t *)parts->attrs)->axis + space->rank - input_rank;
+  space->parts_of[k] = parts;
+  space->parted = space->parted == DELTA_TILE_WHOLE || space->parted == dimension ? dimension : DELTA_TILE_APART;
+}
+
 void delta_tile_space_init(delta_tile_space_t *space, const delta_graph_t *graph, const delta_node_t *node, const delta_shape_t *shape,
                            uint32_t reduced_axes) {
-  *space = (delta_tile_space_t){.rank = shape->rank, .count = delta_shape_count(shape), .input_count = node->input_count};
+  *space = (delta_tile_space_t){
+      .rank = shape->rank, .count = delta_shape_count(shape), .input_count = node->input_count, .graph = graph, .parted = DELTA_TILE_WHOLE};
   if (shape->rank == 0) {
     space->rank = 1;
     space->dims[0] = 1;
@@ -76,6 +87,7 @@ void delta_tile_space_init(delta_tile_space_t *space, const delta_graph_t *graph
     space->dtypes[k] = input->dtype;
     space->dense[k] = delta_shape_count(&input->shape) == space->count;
     delta_shape_broadcast_strides(&input->shape, shape, space->strides[k]);
+    note_parts(space, k, delta_virtual_node(graph, node->inputs[k]), input->shape.rank);
   }
   merge_dimensions(space);
 }

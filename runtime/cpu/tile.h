@@ -6,6 +6,7 @@
 #include "runtime/cpu/kernel.h"
 
 enum { DELTA_TILE_ELEMENTS = 256 };
+enum { DELTA_TILE_WHOLE = -1, DELTA_TILE_APART = -2 }; // no input is virtual; inputs have parts along different dimensions
 
 // The iteration space of a node with its dimensions merged where every input (and the set of reduced axes) allows it.
 typedef struct delta_tile_space {
@@ -17,6 +18,10 @@ typedef struct delta_tile_space {
   int64_t strides[DELTA_EXPR_MAX_INPUTS][DELTA_MAX_RANK]; // in elements; 0 where an input repeats
   delta_dtype_t dtypes[DELTA_EXPR_MAX_INPUTS];
   bool dense[DELTA_EXPR_MAX_INPUTS]; // the input's elements are those of the space, in order
+  // Virtual inputs have parts along one dimension, which is not merged with others. Their strides are those of the whole.
+  const delta_graph_t *graph;                          // Borrowed, as what follows.
+  const delta_node_t *parts_of[DELTA_EXPR_MAX_INPUTS]; // that put the whole together; NULL: an ordinary input
+  int32_t parted;                                      // the dimension, or one of those below
 } delta_tile_space_t;
 
 void delta_tile_space_init(delta_tile_space_t *space, const delta_graph_t *graph, const delta_node_t *node, const delta_shape_t *shape,

@@ -1,4 +1,4 @@
-// Kernel case: runs one node through every kernel of the CPU driver and through the reference, and compares results, repetitions, thread counts,
+// Kernel case: runs one node through every kernel of a driver and through the reference, and compares results, repetitions, thread counts,
 // in-place forms, and what lies around the buffers. Kernels are also prepared where memory runs out.
 #ifndef DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
 #define DELTA_TESTS_SUPPORT_KERNEL_CASE_H_
@@ -32,9 +32,12 @@ typedef struct delta_kernel_case {
   double tolerance;                          // absolute, and relative to the reference; 0: the same bits (any NaN for NaN)
   bool left_out[DELTA_KERNEL_CASE_OPERANDS]; // inputs that are not given
   // What the case is about when it is not a plain result.
-  bool refused;      // every kernel but the reference refuses the node
-  const char *error; // a run fails, and its message has this text
+  bool refused;      // on the CPU: every kernel but the reference refuses the node; elsewhere it runs
+  const char *error; // on the CPU: a run fails, and its message has this text; elsewhere such data is not given to kernels
 } delta_kernel_case_t;
+
+// The device that cases run on; "cpu" unless a test program names another before its tests.
+extern const char *delta_kernel_case_device;
 
 // Called before (true) and after (false) each launch of a kernel, which was launched `earlier` times before on the same device. NULL: nothing is.
 extern void (*delta_kernel_case_observer)(bool begins, const char *kernel_name, int earlier);

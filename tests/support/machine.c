@@ -108,10 +108,22 @@ static bool overlap(const delta_buffer_t *a, const delta_buffer_t *b) {
   return a->offset_bytes < b->offset_bytes + b->size_bytes && b->offset_bytes < a->offset_bytes + a->size_bytes;
 }
 
-// Buffers of one step may share bytes only as a pair that the problem allows, exactly.
+static bool lie_in_row(const delta_schedule_t *schedule, const uint32_t *indices, uint32_t count, size_t at) {
+  for (uint32_t k = 0; k < count; at += schedule->buffers[indices[k++]].size_bytes) {
+    if (schedule->buffers[indices[k]].offset_bytes != at) return false;
+  }
+  return true;
+}
+
+// Buffers of one step may share bytes only in a row, or as a pair that the problem allows, exactly.
 static bool may_share(const machine_t *machine, const delta_schedule_step_t *step, uint32_t input, uint32_t output) {
   const delta_buffer_t *from = &machine->schedule->buffers[input], *to = &machine->schedule->buffers[output];
   if (!overlap(from, to)) return true;
+  if (machine->problem->steps[step->problem_step].flags & DELTA_STEP_IN_ROW) {
+    const size_t at = machine->schedule->buffers[step->inputs[0]].offset_bytes;
+    return lie_in_row(machine->schedule, step->inputs, step->input_count, at) &&
+           lie_in_row(machine->schedule, step->outputs, step->output_count, at);
+  }
   if (from->offset_bytes != to->offset_bytes || from->size_bytes != to->size_bytes) return false;
   const delta_problem_step_t *problem_step = &machine->problem->steps[step->problem_step];
   for (uint32_t k = 0; k < problem_step->inplace_count; ++k) {

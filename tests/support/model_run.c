@@ -97,6 +97,10 @@ delta_plan_options_t delta_test_model_plan_options(const delta_test_model_run_t 
   options.optimizer = run->optimizer;
   options.momentum = strcmp(run->optimizer, "sgd") == 0 ? 0.9 : -1;
   options.threads = run->threads;
+  if (run->device) {
+    options.device = run->device;
+    options.profile = "estimate";
+  }
   options.init = "random"; // only where weights are missing
   return options;
 }

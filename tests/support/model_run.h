@@ -18,6 +18,7 @@ typedef struct delta_test_model {
 typedef struct delta_test_model_run {
   const delta_test_model_t *model;
   const char *optimizer;
+  const char *device; // NULL: the CPU, with measured costs; on others costs are estimated
   int threads;
   int64_t batch; // 0: that of about.json, or 8
   char loss[DELTA_TEST_MODEL_NAME_BYTES];

@@ -94,6 +94,32 @@ static void make_working_step(problem_maker_t *maker) {
   offer_pairs(maker->problem, step);
 }
 
+static bool may_lie_in_row(const problem_maker_t *maker, uint32_t tensor) {
+  return !(maker->problem->tensors[tensor].flags & (DELTA_TENSOR_STATE | DELTA_TENSOR_OUTPUT));
+}
+
+// Puts some tensors together, or takes one apart. False when what was picked does not suit.
+static bool make_row_step(problem_maker_t *maker) {
+  const bool joins = delta_test_number(&maker->numbers, 2);
+  const uint32_t first = pick_readable(maker), second = pick_readable(maker), third = pick_readable(maker);
+  const size_t units = maker->problem->tensors[first].size_bytes / UNIT_BYTES;
+  if (!may_lie_in_row(maker, first) || (joins ? first == second || !may_lie_in_row(maker, second) : units < 2)) return false;
+  delta_problem_step_t *step = make_step(maker, DELTA_STEP_PURE | DELTA_STEP_IN_ROW);
+  add_input(step, first);
+  if (joins) {
+    add_input(step, second);
+    if (may_lie_in_row(maker, third)) add_input(step, third);
+    size_t size_bytes = 0;
+    for (uint32_t k = 0; k < step->input_count; ++k) size_bytes += maker->problem->tensors[step->inputs[k]].size_bytes;
+    step->outputs[step->output_count++] = make_tensor(maker, size_bytes, 0);
+    return true;
+  }
+  const size_t cut = 1 + delta_test_number(&maker->numbers, units - 1);
+  step->outputs[step->output_count++] = make_tensor(maker, cut * UNIT_BYTES, 0);
+  step->outputs[step->output_count++] = make_tensor(maker, (units - cut) * UNIT_BYTES, 0);
+  return true;
+}
+
 static void make_update_step(problem_maker_t *maker, uint32_t state) {
   const uint32_t gradient = pick_readable(maker);
   delta_problem_step_t *step = make_step(maker, DELTA_STEP_UPDATE);
@@ -103,6 +129,21 @@ static void make_update_step(problem_maker_t *maker, uint32_t state) {
   const uint32_t next = make_tensor(maker, maker->problem->tensors[state].size_bytes, 0);
   maker->problem->tensors[next].becomes_state = state;
   step->outputs[step->output_count++] = next;
+}
+
+// An input that nobody reads is read by the first step that can, as programs have none that are not.
+static void read_input(delta_problem_t *problem, uint32_t input) {
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    for (uint32_t k = 0; k < problem->steps[s].input_count; ++k) {
+      if (problem->steps[s].inputs[k] == input) return;
+    }
+  }
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    delta_problem_step_t *step = &problem->steps[s];
+    if (step->input_count == MOST_INPUTS || (step->flags & (DELTA_STEP_IN_ROW | DELTA_STEP_UPDATE))) continue;
+    add_input(step, input);
+    return;
+  }
 }
 
 static void forbid_pairs_on_outputs(delta_problem_t *problem) {
@@ -134,10 +175,12 @@ delta_problem_t *delta_test_random_problem(uint64_t seed, uint32_t step_count) {
     const bool may_update = updated < maker.state_count && problem->step_count > step_count / 3;
     if (may_update && delta_test_number(&maker.numbers, 4) == 0) {
       make_update_step(&maker, updated++);
-    } else {
+    } else if (delta_test_number(&maker.numbers, 5) > 0 || !make_row_step(&maker)) {
       make_working_step(&maker);
     }
   }
+  read_input(problem, maker.state_count);
+  read_input(problem, maker.state_count + 1);
   forbid_pairs_on_outputs(problem);
   delta_test_must(delta_problem_check(problem));
   return problem;

@@ -38,5 +38,8 @@ extern const delta_stepper_kind_t delta_stepper_session_eager;
 // The same with all regions in one layout: plain, channels last, blocked by 8, blocked by 16.
 enum { DELTA_STEPPER_LAYOUTS = 4 };
 extern const delta_stepper_kind_t delta_stepper_layouts[DELTA_STEPPER_LAYOUTS];
+// Of the CUDA driver, where there is a GPU or its emulation: with steps that are recorded, and with an arena that is verified.
+enum { DELTA_STEPPER_CUDA = 2 };
+extern const delta_stepper_kind_t delta_stepper_cuda[DELTA_STEPPER_CUDA];
 
 #endif // DELTA_TESTS_SUPPORT_STEPPER_H_

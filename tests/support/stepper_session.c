@@ -1,5 +1,5 @@
-// Stepper on plans and sessions of the CPU driver: the way every user's training goes. The arena is verified: guard pages around it, dead
-// bytes poisoned.
+// Stepper on plans and sessions of a driver: the way every user's training goes. The arena is verified, guard pages around it and dead bytes poisoned, unless the kind wants
+// steps that are recorded.
 //
 // The options of a build are turned into those of a plan. A forward pass exactly as exported is no program of a plan, so its schedule takes
 // the place of all of the plan's.
@@ -28,16 +28,23 @@ static const char *const optimizer_names[] = {DELTA_OPTIMIZERS(SECOND_NAME)};
 static const char *const split_names[DELTA_PARTS_MAX + 1] = {"off", "1",  "2",  "3",  "4",  "5",  "6",  "7", "8",
                                                              "9",   "10", "11", "12", "13", "14", "15", "16"};
 
-static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
-                                         const char *layout) {
+// A kind of plan and session.
+typedef struct session_kind {
+  const char *policy, *layout, *device;
+  bool verifies;
+} session_kind_t;
+
+static delta_plan_options_t plan_options(const delta_model_t *model, const delta_build_options_t *build, int threads,
+                                         const session_kind_t *kind) {
   delta_plan_options_t options;
   delta_plan_options_init(&options);
   options.profile = "estimate";
-  options.layout = layout;
+  options.layout = kind->layout;
+  options.device = kind->device;
   options.split = split_names[build->parts];
   const delta_optimizer_options_t *optimizer = &build->optimizer;
   options.model_path = model->path;
-  options.policy = policy;
+  options.policy = kind->policy;
   options.budget = "unlimited";
   options.batch = build->import.batch;
   options.loss = loss_names[build->loss];
@@ -69,7 +76,7 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   delta_status_t status = DELTA_OK;
   plan->build.import.as_exported = true;
   DELTA_GOTO_IF_ERROR(status, delta_policy_parse(plan->policy, &policy), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_device_open("cpu", &device_options, stepper->allocator, &device), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_device_open(plan->numerics.device, &device_options, stepper->allocator, &device), cleanup);
   DELTA_GOTO_IF_ERROR(
       status, delta_program_build(model, &plan->build, DELTA_PROGRAM_EVALUATE, stepper->rows, device, &choice, stepper->allocator, &parts),
       cleanup);
@@ -78,11 +85,7 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   plan->program_count = 1;
   plan->programs[0] = (delta_plan_program_t){.kind = DELTA_PROGRAM_EVALUATE, .batch = stepper->rows, .schedule = result.schedule};
   delta_graph_hash(parts.graph, plan->programs[0].graph_hash);
-  void *layouts = NULL;
-  DELTA_GOTO_IF_ERROR(status, delta_region_copy(&plan->region, parts.layouts, parts.layout_count, sizeof *parts.layouts, &layouts),
-                      cleanup);
-  plan->programs[0].layouts = layouts;
-  plan->programs[0].layout_count = parts.layout_count;
+  DELTA_GOTO_IF_ERROR(status, delta_program_record(&parts, plan, &plan->programs[0]), cleanup);
   delta_program_numerics_id(&(const delta_program_parts_t *){&parts}, 1, device, plan->numerics.id);
 cleanup:
   delta_program_deinit(&parts);
@@ -90,13 +93,13 @@ cleanup:
   return status;
 }
 
-static delta_status_t open_session(delta_stepper_t *stepper, const delta_model_t *model) {
+static delta_status_t open_session(delta_stepper_t *stepper, const delta_model_t *model, bool verifies) {
   delta_session_options_t options;
   delta_session_options_init(&options);
   options.plan = stepper->plan;
   options.model_path = model->path;
   options.seed = 1;
-  options.verify_arena = 1;
+  options.verify_arena = verifies;
   return delta_session_create(&options, stepper->allocator, &stepper->session);
 }
 
@@ -107,19 +110,19 @@ static void session_destroy(delta_stepper_t *stepper) {
   delta_release(stepper->allocator, stepper);
 }
 
-static delta_status_t create_with(const delta_model_t *model, const delta_build_options_t *build, int threads, const char *policy,
-                                  const char *layout, delta_allocator_t allocator, delta_stepper_t **out_stepper) {
+static delta_status_t create_with(const delta_model_t *model, const delta_build_options_t *build, int threads, const session_kind_t *kind,
+                                  delta_allocator_t allocator, delta_stepper_t **out_stepper) {
   delta_stepper_t *stepper = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &stepper));
   stepper->allocator = allocator;
-  const delta_plan_options_t options = plan_options(model, build, threads, policy, layout);
+  const delta_plan_options_t options = plan_options(model, build, threads, kind);
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_create(&options, allocator, &stepper->plan, NULL), cleanup);
   stepper->facts.trainable_parameters = stepper->plan->totals.trainable_parameters;
   stepper->facts.trainable_tensors = stepper->plan->totals.trainable_tensors;
   stepper->rows = stepper->plan->build.import.batch;
   if (build->import.as_exported) DELTA_GOTO_IF_ERROR(status, replan_as_exported(stepper, model), cleanup);
-  DELTA_GOTO_IF_ERROR(status, open_session(stepper, model), cleanup);
+  DELTA_GOTO_IF_ERROR(status, open_session(stepper, model, kind->verifies), cleanup);
   *out_stepper = stepper;
   stepper = NULL;
 cleanup:
@@ -127,18 +130,20 @@ cleanup:
   return status;
 }
 
-// One function for each kind of plan: policy and layout.
-#define DELTA_STEPPER_CREATE(function, policy, layout)                                                                                     \
+// One function for each kind: policy, layout, device, whether the arena is verified.
+#define DELTA_STEPPER_CREATE(function, ...)                                                                                                \
   static delta_status_t function(const delta_model_t *model, const delta_build_options_t *build, int threads, delta_allocator_t allocator, \
                                  delta_stepper_t **out_stepper) {                                                                          \
-    return create_with(model, build, threads, policy, layout, allocator, out_stepper);                                                     \
+    return create_with(model, build, threads, &(const session_kind_t){__VA_ARGS__}, allocator, out_stepper);                               \
   }
-DELTA_STEPPER_CREATE(create_none, "none", "auto")
-DELTA_STEPPER_CREATE(create_plain, "none", "plain")
-DELTA_STEPPER_CREATE(create_channels_last, "none", "channels_last")
-DELTA_STEPPER_CREATE(create_blocked_8, "none", "blocked_8")
-DELTA_STEPPER_CREATE(create_blocked_16, "none", "blocked_16")
-DELTA_STEPPER_CREATE(create_eager, "eager", "auto")
+DELTA_STEPPER_CREATE(create_none, "none", "auto", "cpu", true)
+DELTA_STEPPER_CREATE(create_plain, "none", "plain", "cpu", true)
+DELTA_STEPPER_CREATE(create_channels_last, "none", "channels_last", "cpu", true)
+DELTA_STEPPER_CREATE(create_blocked_8, "none", "blocked_8", "cpu", true)
+DELTA_STEPPER_CREATE(create_blocked_16, "none", "blocked_16", "cpu", true)
+DELTA_STEPPER_CREATE(create_eager, "eager", "auto", "cpu", true)
+DELTA_STEPPER_CREATE(create_cuda, "none", "auto", "cuda", false)
+DELTA_STEPPER_CREATE(create_cuda_verified, "none", "auto", "cuda", true)
 #undef DELTA_STEPPER_CREATE
 
 static const delta_run_program_t run_programs[] = {
@@ -223,3 +228,5 @@ const delta_stepper_kind_t delta_stepper_layouts[] = {
     SESSION_STEPPER("cpu-blocked-16", create_blocked_16),
 };
 const delta_stepper_kind_t delta_stepper_session_eager = SESSION_STEPPER("cpu-eager", create_eager);
+const delta_stepper_kind_t delta_stepper_cuda[] = {SESSION_STEPPER("cuda", create_cuda),
+                                                   SESSION_STEPPER("cuda-verified", create_cuda_verified)};

@@ -1,4 +1,4 @@
-// A CPU device that does not behave as planned: copies and operators that are late, copies that fail or never end, memory that shrinks. What happens when is written in
+// A device that does not behave as planned: copies and operators that are late, copies that fail or never end, memory that shrinks. What happens when is written in
 // a script, so that a run can be repeated.
 #ifndef DELTA_TESTS_SUPPORT_SURPRISE_DEVICE_H_
 #define DELTA_TESTS_SUPPORT_SURPRISE_DEVICE_H_
@@ -25,7 +25,7 @@ typedef struct delta_test_surprises {
 #define DELTA_TEST_NO_SURPRISE \
   { .write_that_fails = UINT32_MAX, .read_that_fails = UINT32_MAX, .write_that_hangs = UINT32_MAX, .writes_that_fail = 1 }
 
-// Opens a CPU device that follows the script; one at a time in a process. `surprises` is borrowed until it is closed, and may be changed between steps.
+// Opens a device that follows the script: the CPU's or, in programs with the emulation of CUDA, the emulated GPU, which knows delays only; one at a time in a process. `surprises` is borrowed until it is closed, and may be changed between steps.
 DELTA_MUST_USE delta_status_t delta_test_surprise_device_open(int32_t threads, delta_test_surprises_t *surprises,
                                                               delta_device_t **out_device);
 // Lets a write that hangs go on.

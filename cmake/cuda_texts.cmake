@@ -1,0 +1,15 @@
+# Device code that is compiled while the program runs: the texts of headers, as arrays of a generated header that the target finds.
+function(delta_cuda_texts target)
+  set(folder ${PROJECT_BINARY_DIR}/generated)
+  set(content "// Generated from the headers it names.\n")
+  foreach(source runtime/cuda/element.h runtime/cuda/index.h runtime/cuda/expr_args.h onnx/graph/expr_math.h runtime/cuda/expr_device.h
+                 runtime/cuda/expr_pointwise.h runtime/cuda/expr_reduce.h runtime/cuda/expr_each.h)
+    file(READ ${PROJECT_SOURCE_DIR}/${source} bytes HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+    get_filename_component(name ${source} NAME_WE)
+    string(APPEND content "static const char delta_text_${name}[] = {${bytes}0}; // ${source}\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${source})
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/delta_cuda_texts.h CONTENT "${content}" @ONLY)
+  target_include_directories(${target} PRIVATE ${folder})
+endfunction()
