@@ -51,8 +51,10 @@ static __global__ void attention_kernel(delta_cuda_attention_t a, delta_cuda_str
     for (int r = 0; r < sizes::MICRO; ++r) {
       // A row that sees nothing: 0 where that is asked for or there are no keys, else what the division by 0 gives.
       const bool sees_nothing = largest[r] == -(work)INFINITY, is_zero = sees_nothing && (a.hidden_rows_zero || a.keys == 0);
-      const work log_sum = !sees_nothing ? largest[r] + log(sum[r])
-                                         : a.hidden_rows_zero ? (work)INFINITY : a.keys == 0 ? -(work)INFINITY : (work)NAN;
+      const work log_sum = !sees_nothing        ? largest[r] + log(sum[r])
+                           : a.hidden_rows_zero ? (work)INFINITY
+                           : a.keys == 0        ? -(work)INFINITY
+                                                : (work)NAN;
       for (int c = 0; c < sizes::MICRO; ++c) result.at[r][c] = is_zero ? (work)0 : sees_nothing ? (work)NAN : result.at[r][c] / sum[r];
       const int64_t i = i0 + tile_row() * sizes::MICRO + r;
       if (log_sums && first_column == 0 && tile_column() == 0 && i < a.queries) log_sums[m * a.queries + i] = delta_write<T>(log_sum);
@@ -73,10 +75,11 @@ static void launch(const delta_cuda_attention_t *self, const delta_cuda_stream_t
 }
 
 cudaError_t delta_cuda_attention_launch(const delta_cuda_attention_t *self, const delta_cuda_stream_t *source, const void *query,
-                                        const void *key, const void *value, const void *mask, void *y, void *log_sums, cudaStream_t stream) {
+                                        const void *key, const void *value, const void *mask, void *y, void *log_sums,
+                                        cudaStream_t stream) {
   if (self->matrices == 0 || self->queries == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                            \
-  case id:                                                                        \
+#define OF_TYPE(id, T)                                                     \
+  case id:                                                                 \
     launch<T>(self, source, query, key, value, mask, y, log_sums, stream); \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);

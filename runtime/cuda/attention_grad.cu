@@ -8,7 +8,8 @@
 enum { SHIFT, FACTOR, THROUGH, ROW_NUMBERS };
 enum { WARPS = 8, ENOUGH_BLOCKS = 256, PART_BYTES = 256 };
 
-template <typename T> struct gradient_inputs {
+template <typename T>
+struct gradient_inputs {
   const T *dy, *y, *log_sums, *query, *key, *value, *mask;
 };
 
@@ -34,8 +35,10 @@ static __global__ void row_kernel(delta_cuda_attention_t a, gradient_inputs<T> i
           for (int64_t d = 0; d < a.size; ++d) score += delta_read<work>(query.data[d]) * delta_read<work>(keys.data[j * keys.step + d]);
           score *= (work)a.scale;
           if (in.mask) score += delta_read<work>(in.mask[mask + j * a.mask_column]);
-          if (pass == 0) largest = delta_larger()(largest, score);
-          else sum += exp(score - largest);
+          if (pass == 0)
+            largest = delta_larger()(largest, score);
+          else
+            sum += exp(score - largest);
         }
         if (pass == 0) largest = delta_warp_team::all(largest, delta_larger(), (work *)0);
       }
@@ -179,7 +182,8 @@ static __device__ void add_matrix(const delta_cuda_mask_dims_t &dims, uint64_t n
 }
 
 // Sums over rows, or columns, where the mask repeats: afterwards the first has the sum.
-template <typename T> static __device__ void fold_tile(bool rows, attention_shared<T> *shared, attention_micro<T> *sum) {
+template <typename T>
+static __device__ void fold_tile(bool rows, attention_shared<T> *shared, attention_micro<T> *sum) {
   typedef attention_sizes<T> sizes;
   typedef typename sizes::work work;
   share_tile(*sum, shared);
@@ -230,8 +234,10 @@ static __global__ void mask_kernel(delta_cuda_attention_t a, delta_cuda_stream_t
         const int64_t j = key_tile * sizes::TILE + tile_column() * sizes::MICRO + c;
         if (i >= (a.mask_row ? a.queries : 1) || j >= (a.mask_column ? a.keys : 1)) continue;
         const int64_t at = mask_at + i * a.mask_row + j * a.mask_column;
-        if (jobs.splits > 1) partials[(int64_t)split * a.mask_count + at] = sum.at[r][c];
-        else dmask[at] = delta_write<T>(sum.at[r][c]);
+        if (jobs.splits > 1)
+          partials[(int64_t)split * a.mask_count + at] = sum.at[r][c];
+        else
+          dmask[at] = delta_write<T>(sum.at[r][c]);
       }
   }
 }
@@ -258,8 +264,8 @@ static size_t rows_bytes(const delta_cuda_attention_t *self) {
 size_t delta_cuda_attention_grad_workspace(const delta_cuda_attention_t *self, bool of_mask) {
   size_t bytes = rows_bytes(self);
   if (!of_mask) return bytes;
-  const mask_jobs_t jobs =
-      mask_jobs_of(self, self->dtype == DELTA_DTYPE_FLOAT64 ? (int64_t)attention_sizes<double>::TILE : (int64_t)attention_sizes<float>::TILE);
+  const mask_jobs_t jobs = mask_jobs_of(
+      self, self->dtype == DELTA_DTYPE_FLOAT64 ? (int64_t)attention_sizes<double>::TILE : (int64_t)attention_sizes<float>::TILE);
   return jobs.splits > 1 ? bytes + (size_t)(jobs.splits * self->mask_count) * work_bytes(self->dtype) : bytes;
 }
 
@@ -268,26 +274,27 @@ static void launch(const delta_cuda_attention_t *self, const delta_cuda_stream_t
                    cudaStream_t stream) {
   typedef typename delta_types<T>::work work;
   const int64_t tile = attention_sizes<T>::TILE, widest = self->size > self->value_size ? self->size : self->value_size;
-  const gradient_inputs<T> in = {(const T *)buffers->dy,    (const T *)buffers->y,   (const T *)buffers->log_sums, (const T *)buffers->query,
-                                 (const T *)buffers->key, (const T *)buffers->value, (const T *)buffers->mask};
+  const gradient_inputs<T> in = {(const T *)buffers->dy,    (const T *)buffers->y,   (const T *)buffers->log_sums,
+                                 (const T *)buffers->query, (const T *)buffers->key, (const T *)buffers->value,
+                                 (const T *)buffers->mask};
   work *rows = (work *)buffers->workspace, *partials = (work *)((char *)buffers->workspace + rows_bytes(self));
   const uint64_t row_count = (uint64_t)(self->matrices * self->queries);
-  if (row_count > 0)
-    DELTA_CUDA_LAUNCH(row_kernel<T>, delta_blocks(row_count, WARPS), DELTA_BLOCK_THREADS, 0, stream, *self, in, rows);
-  const grad_jobs_t of_keys = jobs_of(self->matrices, self->keys, widest, tile), of_queries = jobs_of(self->matrices, self->queries, self->size, tile);
+  if (row_count > 0) DELTA_CUDA_LAUNCH(row_kernel<T>, delta_blocks(row_count, WARPS), DELTA_BLOCK_THREADS, 0, stream, *self, in, rows);
+  const grad_jobs_t of_keys = jobs_of(self->matrices, self->keys, widest, tile),
+                    of_queries = jobs_of(self->matrices, self->queries, self->size, tile);
   if (of_keys.count > 0)
     DELTA_CUDA_LAUNCH(key_kernel<T>, delta_blocks(of_keys.count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, *source, of_keys, in, rows,
                       (T *)buffers->dkey, (T *)buffers->dvalue);
   if (of_queries.count > 0)
-    DELTA_CUDA_LAUNCH(query_kernel<T>, delta_blocks(of_queries.count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, *source, of_queries, in, rows,
-                      (T *)buffers->dquery);
+    DELTA_CUDA_LAUNCH(query_kernel<T>, delta_blocks(of_queries.count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, *source, of_queries, in,
+                      rows, (T *)buffers->dquery);
   const mask_jobs_t of_mask = mask_jobs_of(self, tile);
   if (!buffers->dmask || of_mask.count == 0) return;
-  DELTA_CUDA_LAUNCH(mask_kernel<T>, delta_blocks(of_mask.count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, *source, of_mask, in, rows, partials,
-                    (T *)buffers->dmask);
+  DELTA_CUDA_LAUNCH(mask_kernel<T>, delta_blocks(of_mask.count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, *source, of_mask, in, rows,
+                    partials, (T *)buffers->dmask);
   if (of_mask.splits > 1)
-    DELTA_CUDA_LAUNCH_FREE(add_splits_kernel<T>, delta_blocks((uint64_t)self->mask_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream,
-                           self->mask_count, of_mask.splits, partials, (T *)buffers->dmask);
+    DELTA_CUDA_LAUNCH_FREE(add_splits_kernel<T>, delta_blocks((uint64_t)self->mask_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0,
+                           stream, self->mask_count, of_mask.splits, partials, (T *)buffers->dmask);
 }
 
 cudaError_t delta_cuda_attention_grad_launch(const delta_cuda_attention_t *self, const delta_cuda_stream_t *source,

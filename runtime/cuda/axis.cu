@@ -19,7 +19,8 @@ static __global__ void cumsum_kernel(delta_line_set_t lines, bool exclusive, boo
 }
 
 // An element in a contest; index -1: none.
-template <typename Number> struct contender {
+template <typename Number>
+struct contender {
   Number value;
   int64_t index;
 };
@@ -28,7 +29,7 @@ template <typename Number> struct contender {
 template <typename Team, typename Number, typename Rule>
 static __device__ contender<Number> best_of_team(contender<Number> own, const Rule &rule, Number *values, int64_t *indices) {
   if (Team::LINES == 8) { // one warp a line
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int bits = 16; bits > 0; bits /= 2) {
       const contender<Number> other = {__shfl_xor_sync(0xffffffffu, own.value, bits), __shfl_xor_sync(0xffffffffu, own.index, bits)};
       if (rule(other, own)) own = other;
@@ -50,7 +51,8 @@ DELTA_UNROLL
 // Strictly beyond, or the first NaN; of equal ones the first, or the last.
 struct extreme_rule {
   bool smallest, last;
-  template <typename Number> __device__ bool operator()(const contender<Number> &a, const contender<Number> &b) const {
+  template <typename Number>
+  __device__ bool operator()(const contender<Number> &a, const contender<Number> &b) const {
     if (a.index < 0 || b.index < 0) return b.index < 0 && a.index >= 0;
     if (delta_beats(smallest, a.value, b.value)) return true;
     if (delta_beats(smallest, b.value, a.value)) return false;
@@ -61,8 +63,12 @@ struct extreme_rule {
 // By size, a NaN being larger than all; equal ones by index.
 struct order_rule {
   bool smallest;
-  template <typename Number> static __device__ bool is_larger(Number a, Number b) { return a != a ? b == b : a > b; }
-  template <typename Number> __device__ bool operator()(const contender<Number> &a, const contender<Number> &b) const {
+  template <typename Number>
+  static __device__ bool is_larger(Number a, Number b) {
+    return a != a ? b == b : a > b;
+  }
+  template <typename Number>
+  __device__ bool operator()(const contender<Number> &a, const contender<Number> &b) const {
     if (a.index < 0 || b.index < 0) return b.index < 0 && a.index >= 0;
     if (is_larger(a.value, b.value)) return !smallest;
     if (is_larger(b.value, a.value)) return smallest;
@@ -121,10 +127,10 @@ cudaError_t delta_cuda_cumsum_launch(const delta_cuda_axis_t *self, bool exclusi
                                      cudaStream_t stream) {
   const delta_line_set_t lines = delta_line_set(self->outer, self->size, self->inner);
   if (lines.count == 0 || lines.size == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                               \
-  case id:                                                                                                                           \
+#define OF_TYPE(id, T)                                                                                                              \
+  case id:                                                                                                                          \
     DELTA_CUDA_LAUNCH_FREE(cumsum_kernel<T>, delta_blocks(lines.count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, lines, \
-                           exclusive, reverse, (const T *)x, (T *)y);                                                                \
+                           exclusive, reverse, (const T *)x, (T *)y);                                                               \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE
@@ -154,7 +160,7 @@ cudaError_t delta_cuda_topk_launch(const delta_cuda_axis_t *self, int64_t k, boo
   const delta_line_set_t lines = delta_line_set(self->outer, self->size, self->inner);
   const order_rule rule = {smallest};
   if (lines.count == 0 || lines.size == 0 || k == 0) return cudaSuccess;
-#define LAUNCH(Team)                                                                                                                     \
+#define LAUNCH(Team)                                                                                                                   \
   DELTA_CUDA_LAUNCH((topk_kernel<type, Team>), delta_blocks(lines.count, Team::LINES), DELTA_BLOCK_THREADS, 0, stream, lines, k, rule, \
                     (const type *)x, (type *)values, indices)
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);

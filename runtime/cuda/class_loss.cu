@@ -23,7 +23,8 @@ static __device__ int64_t label_at(const label_set_t &labels, uint64_t position)
   return label;
 }
 
-template <typename T> static __device__ typename delta_types<T>::work weight_of(const T *weights, int64_t label) {
+template <typename T>
+static __device__ typename delta_types<T>::work weight_of(const T *weights, int64_t label) {
   typedef typename delta_types<T>::work work;
   return label < 0 ? (work)0 : weights ? delta_read<work>(weights[label]) : (work)1;
 }
@@ -117,13 +118,14 @@ static __global__ void nll_grad_kernel(uint64_t count, score_place_t place, labe
   }
 }
 
-cudaError_t delta_cuda_cross_entropy_launch(const delta_cuda_class_loss_t *self, const void *logits, const void *labels, const void *weights,
-                                            void *loss, void *weight, void *log_sum, cudaStream_t stream) {
+cudaError_t delta_cuda_cross_entropy_launch(const delta_cuda_class_loss_t *self, const void *logits, const void *labels,
+                                            const void *weights, void *loss, void *weight, void *log_sum, cudaStream_t stream) {
   const delta_line_set_t lines = delta_line_set(self->outer, self->classes, self->inner);
   if (lines.count == 0) return cudaSuccess;
-#define LAUNCH(Team)                                                                                                                 \
+#define LAUNCH(Team)                                                                                                                   \
   DELTA_CUDA_LAUNCH((cross_entropy_kernel<type, Team>), delta_blocks(lines.count, Team::LINES), DELTA_BLOCK_THREADS, 0, stream, lines, \
-                    label_set_of(self, labels), (const type *)logits, (const type *)weights, (type *)loss, (type *)weight, (type *)log_sum)
+                    label_set_of(self, labels), (const type *)logits, (const type *)weights, (type *)loss, (type *)weight,             \
+                    (type *)log_sum)
 #define OF_TYPE(id, T)                   \
   case id: {                             \
     typedef T type;                      \
@@ -140,11 +142,11 @@ cudaError_t delta_cuda_cross_entropy_grad_launch(const delta_cuda_class_loss_t *
                                                  cudaStream_t stream) {
   const uint64_t count = (uint64_t)self->outer * (uint64_t)self->classes * (uint64_t)self->inner;
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                              \
-  case id:                                                                                                                          \
+#define OF_TYPE(id, T)                                                                                                                    \
+  case id:                                                                                                                                \
     DELTA_CUDA_LAUNCH_FREE(cross_entropy_grad_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count, \
-                           score_place_of(self), label_set_of(self, labels), (const T *)dloss, (const T *)logits, (const T *)log_sum,   \
-                           (const T *)weights, (T *)dlogits);                                                                       \
+                           score_place_of(self), label_set_of(self, labels), (const T *)dloss, (const T *)logits, (const T *)log_sum,     \
+                           (const T *)weights, (T *)dlogits);                                                                             \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -154,11 +156,11 @@ cudaError_t delta_cuda_nll_launch(const delta_cuda_class_loss_t *self, const voi
                                   const void *weights, void *loss, void *weight, cudaStream_t stream) {
   const uint64_t count = (uint64_t)self->outer * (uint64_t)self->inner;
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                 \
-  case id:                                                                                                                             \
+#define OF_TYPE(id, T)                                                                                                                  \
+  case id:                                                                                                                              \
     DELTA_CUDA_LAUNCH_FREE(nll_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count, self->inner, \
-                           delta_divisor_of((uint64_t)self->inner, count), label_set_of(self, labels), (const T *)log_probabilities,       \
-                           (const T *)weights, (T *)loss, (T *)weight);                                                                \
+                           delta_divisor_of((uint64_t)self->inner, count), label_set_of(self, labels), (const T *)log_probabilities,    \
+                           (const T *)weights, (T *)loss, (T *)weight);                                                                 \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -168,10 +170,10 @@ cudaError_t delta_cuda_nll_grad_launch(const delta_cuda_class_loss_t *self, cons
                                        void *gradient, cudaStream_t stream) {
   const uint64_t count = (uint64_t)self->outer * (uint64_t)self->classes * (uint64_t)self->inner;
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                \
-  case id:                                                                                                                            \
-    DELTA_CUDA_LAUNCH_FREE(nll_grad_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count,        \
-                           score_place_of(self), label_set_of(self, labels), (const T *)dloss, (const T *)weights, (T *)gradient);   \
+#define OF_TYPE(id, T)                                                                                                             \
+  case id:                                                                                                                         \
+    DELTA_CUDA_LAUNCH_FREE(nll_grad_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count,    \
+                           score_place_of(self), label_set_of(self, labels), (const T *)dloss, (const T *)weights, (T *)gradient); \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE

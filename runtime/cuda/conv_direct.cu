@@ -84,7 +84,8 @@ static __global__ void conv_data_kernel(delta_cuda_conv_t conv, const T *dy, con
   }
 }
 
-template <typename T> static __global__ void conv_weight_kernel(delta_cuda_conv_t conv, uint64_t weights, const T *x, const T *dy, T *dweights) {
+template <typename T>
+static __global__ void conv_weight_kernel(delta_cuda_conv_t conv, uint64_t weights, const T *x, const T *dy, T *dweights) {
   __shared__ double shared[delta_block_team::SHARED];
   const int64_t out_count = count_of(conv.out), kernel_count = count_of(conv.kernel);
   const int64_t in_group = conv.channels / conv.groups, out_group = conv.out_channels / conv.groups;
@@ -123,10 +124,10 @@ cudaError_t delta_cuda_conv_launch(const delta_cuda_conv_t *self, const void *x,
                                    cudaStream_t stream) {
   const uint64_t count = (uint64_t)(self->images * self->out_channels) * product_of(self->out);
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                              \
-  case id:                                                                                                                          \
+#define OF_TYPE(id, T)                                                                                                                    \
+  case id:                                                                                                                                \
     DELTA_CUDA_LAUNCH_FREE(conv_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, (const T *)x, \
-                           (const T *)weights, (const T *)bias, (T *)y);                                                            \
+                           (const T *)weights, (const T *)bias, (T *)y);                                                                  \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -145,13 +146,14 @@ cudaError_t delta_cuda_conv_data_launch(const delta_cuda_conv_t *self, const voi
 #undef OF_TYPE
 }
 
-cudaError_t delta_cuda_conv_weight_launch(const delta_cuda_conv_t *self, const void *x, const void *dy, void *dweights, cudaStream_t stream) {
+cudaError_t delta_cuda_conv_weight_launch(const delta_cuda_conv_t *self, const void *x, const void *dy, void *dweights,
+                                          cudaStream_t stream) {
   const uint64_t count = (uint64_t)(self->out_channels * (self->channels / self->groups)) * product_of(self->kernel);
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                    \
-  case id:                                                                                                                                \
-    DELTA_CUDA_LAUNCH(conv_weight_kernel<T>, delta_blocks(count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, count, (const T *)x, (const T *)dy, \
-                      (T *)dweights);                                                                                                     \
+#define OF_TYPE(id, T)                                                                                                           \
+  case id:                                                                                                                       \
+    DELTA_CUDA_LAUNCH(conv_weight_kernel<T>, delta_blocks(count, 1), DELTA_BLOCK_THREADS, 0, stream, *self, count, (const T *)x, \
+                      (const T *)dy, (T *)dweights);                                                                             \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -161,11 +163,11 @@ cudaError_t delta_cuda_add_bias_launch(delta_dtype_t dtype, int64_t outer, int64
                                        cudaStream_t stream) {
   const uint64_t count = (uint64_t)(outer * channels * inner);
   if (count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                          \
-  case id:                                                                                                                      \
-    DELTA_CUDA_LAUNCH_FREE(add_bias_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count, \
-                           delta_divisor_of((uint64_t)inner, count), delta_divisor_of((uint64_t)channels, count),               \
-                           (const T *)bias, (T *)y);                                                                            \
+#define OF_TYPE(id, T)                                                                                                             \
+  case id:                                                                                                                         \
+    DELTA_CUDA_LAUNCH_FREE(add_bias_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, count,    \
+                           delta_divisor_of((uint64_t)inner, count), delta_divisor_of((uint64_t)channels, count), (const T *)bias, \
+                           (T *)y);                                                                                                \
     break;
   DELTA_CUDA_SWITCH(dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE

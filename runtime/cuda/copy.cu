@@ -16,7 +16,8 @@ static __device__ void find_places(const delta_cuda_copy_t &copy, int rank, uint
   }
 }
 
-template <typename T> static __global__ void copy_kernel(delta_cuda_copy_t copy, T *to, const T *from) {
+template <typename T>
+static __global__ void copy_kernel(delta_cuda_copy_t copy, T *to, const T *from) {
   DELTA_EACH_ITEM(i, copy.count) {
     int64_t to_at = copy.to_start, from_at = copy.from_start;
     find_places(copy, copy.rank, i, &to_at, &from_at);
@@ -54,7 +55,8 @@ static __global__ void copy_crosswise_kernel(delta_cuda_copy_t copy, uint64_t ti
 
 static uint64_t tiles_of(const delta_divisor_t &dimension) { return (dimension.divisor + TILE - 1) / TILE; }
 
-template <typename T> static void launch(const delta_cuda_copy_t *copy, void *to, const void *from, cudaStream_t stream) {
+template <typename T>
+static void launch(const delta_cuda_copy_t *copy, void *to, const void *from, cudaStream_t stream) {
   if (!copy->crosswise) {
     DELTA_CUDA_LAUNCH_FREE(copy_kernel<T>, delta_blocks(copy->count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *copy, (T *)to,
                            (const T *)from);
@@ -70,11 +72,11 @@ cudaError_t delta_cuda_copy_launch(const delta_cuda_copy_t *copy, void *to, cons
   if (copy->count == 0) return cudaSuccess;
   if (copy->rank == 1 && copy->to_strides[0] == 1 && copy->from_strides[0] == 1) {
     const int64_t bytes = copy->element_bytes;
-    return cudaMemcpyAsync((char *)to + copy->to_start * bytes, (const char *)from + copy->from_start * bytes, copy->count * (uint64_t)bytes,
-                           cudaMemcpyDeviceToDevice, stream);
+    return cudaMemcpyAsync((char *)to + copy->to_start * bytes, (const char *)from + copy->from_start * bytes,
+                           copy->count * (uint64_t)bytes, cudaMemcpyDeviceToDevice, stream);
   }
-#define OF_WIDTH(bytes, T)          \
-  case bytes:                       \
+#define OF_WIDTH(bytes, T)             \
+  case bytes:                          \
     launch<T>(copy, to, from, stream); \
     break;
   DELTA_CUDA_SWITCH(copy->element_bytes, DELTA_CUDA_WIDTHS, OF_WIDTH);

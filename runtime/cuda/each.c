@@ -63,8 +63,10 @@ static uint64_t add_set(const delta_kernel_t *kernel, const delta_kernel_buffers
   words[DELTA_SET_FIRST_BLOCK] = blocks;
   for (uint32_t k = 0; k < attrs->expr.input_count; ++k) {
     const void *input = buffers->inputs[delta_each_input(attrs, index, k)];
-    if (is_shared(attrs, k)) args->shared[k] = input;
-    else *address++ = (uintptr_t)input;
+    if (is_shared(attrs, k))
+      args->shared[k] = input;
+    else
+      *address++ = (uintptr_t)input;
   }
   for (uint32_t k = 0; k < attrs->expr.output_count; ++k) *address++ = (uintptr_t)buffers->outputs[first_output + k];
   for (const uint64_t *word = words + DELTA_SET_ADDRESSES; word < address; ++word) args->aligned = args->aligned && *word % 16 == 0;

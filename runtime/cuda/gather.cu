@@ -7,8 +7,8 @@
 #include "runtime/cuda/indices.h"
 
 template <typename T>
-static __global__ void gather_kernel(uint64_t total, delta_divisor_t by_inner, delta_divisor_t by_count, int64_t size, delta_indices_t indices,
-                                     const T *x, T *y) {
+static __global__ void gather_kernel(uint64_t total, delta_divisor_t by_inner, delta_divisor_t by_count, int64_t size,
+                                     delta_indices_t indices, const T *x, T *y) {
   DELTA_EACH_ITEM(n, total) {
     const uint64_t line = delta_divide(n, by_inner), outer = delta_divide(line, by_count);
     const int64_t inner = (int64_t)(n - line * by_inner.divisor);
@@ -79,14 +79,14 @@ static __global__ void gather_grad_kernel(delta_cuda_gather_t self, uint64_t job
         const int total = list_matches(&list, j < self.count && delta_index_at(indices, (uint64_t)j, self.size) == place);
         for (int m = 0; m < total; ++m) {
           const int64_t from = ((int64_t)outer * self.count + first + list.items[m]) * self.inner;
-DELTA_UNROLL
+          DELTA_UNROLL
           for (int c = 0; c < COLUMNS; ++c) {
             const int64_t column = first_column + c * DELTA_BLOCK_THREADS + threadIdx.x;
             if (column < self.inner) sums[c] += delta_read<number>(dy[from + column]);
           }
         }
       }
-DELTA_UNROLL
+      DELTA_UNROLL
       for (int c = 0; c < COLUMNS; ++c) {
         const int64_t column = first_column + c * DELTA_BLOCK_THREADS + threadIdx.x;
         if (column < self.inner) dx[((int64_t)outer * self.size + place) * self.inner + column] = delta_write<T>(sums[c]);
@@ -105,11 +105,11 @@ cudaError_t delta_cuda_gather_launch(const delta_cuda_gather_t *self, int32_t el
   const uint64_t total = (uint64_t)self->outer * (uint64_t)self->count * (uint64_t)inner;
   if (total == 0) return cudaSuccess;
   const delta_indices_t list = {indices, self->indices == DELTA_DTYPE_INT64};
-#define OF_WIDTH(bytes, T)                                                                                                          \
-  case bytes:                                                                                                                       \
-    DELTA_CUDA_LAUNCH_FREE(gather_kernel<T>, delta_blocks(total, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, total,           \
+#define OF_WIDTH(bytes, T)                                                                                                             \
+  case bytes:                                                                                                                          \
+    DELTA_CUDA_LAUNCH_FREE(gather_kernel<T>, delta_blocks(total, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, total,          \
                            delta_divisor_of((uint64_t)inner, total), delta_divisor_of((uint64_t)self->count, total), self->size, list, \
-                           (const T *)x, (T *)y);                                                                                   \
+                           (const T *)x, (T *)y);                                                                                      \
     break;
   DELTA_CUDA_SWITCH(element_bytes, DELTA_CUDA_WIDTHS, OF_WIDTH);
 #undef OF_WIDTH
@@ -126,10 +126,10 @@ cudaError_t delta_cuda_gather_grad_launch(const delta_cuda_gather_t *self, const
     if (error != cudaSuccess || jobs == 0) return error;
   }
   const delta_indices_t list = {indices, self->indices == DELTA_DTYPE_INT64};
-#define OF_TYPE(id, T)                                                                                                        \
-  case id:                                                                                                                    \
-    DELTA_CUDA_LAUNCH(gather_grad_kernel<T>, delta_blocks(jobs, 1), DELTA_BLOCK_THREADS, 0, stream, *self, jobs, by_place,       \
-                      delta_divisor_of(each, jobs), list, (const T *)dy, (T *)dx);                                            \
+#define OF_TYPE(id, T)                                                                                                     \
+  case id:                                                                                                                 \
+    DELTA_CUDA_LAUNCH(gather_grad_kernel<T>, delta_blocks(jobs, 1), DELTA_BLOCK_THREADS, 0, stream, *self, jobs, by_place, \
+                      delta_divisor_of(each, jobs), list, (const T *)dy, (T *)dx);                                         \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE

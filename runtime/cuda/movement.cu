@@ -18,7 +18,8 @@ static __device__ int64_t pad_source(const delta_cuda_pad_t &pad, int d, int64_t
   return pad.first[d] + (phase < kept ? phase : period - phase);
 }
 
-template <typename T> static __global__ void pad_kernel(delta_cuda_pad_t pad, const T *x, T *y) {
+template <typename T>
+static __global__ void pad_kernel(delta_cuda_pad_t pad, const T *x, T *y) {
   T value;
   memcpy(&value, &pad.value, sizeof value);
   DELTA_EACH_ITEM(i, pad.y_count) {
@@ -63,7 +64,8 @@ static __device__ repeats_t repeats_of(const delta_cuda_pad_t &pad, int d, int64
   return repeats;
 }
 
-template <typename T> static __global__ void pad_grad_kernel(delta_cuda_pad_t pad, const T *dy, T *dx) {
+template <typename T>
+static __global__ void pad_grad_kernel(delta_cuda_pad_t pad, const T *dy, T *dx) {
   typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, pad.x_count) {
     repeats_t repeats[DELTA_CUDA_PAD_RANK];
@@ -105,10 +107,10 @@ static __global__ void triangle_kernel(delta_cuda_triangle_t self, delta_divisor
 
 cudaError_t delta_cuda_pad_launch(const delta_cuda_pad_t *self, const void *x, void *y, cudaStream_t stream) {
   if (self->y_count == 0) return cudaSuccess;
-#define OF_WIDTH(bytes, T)                                                                                                            \
-  case bytes:                                                                                                                         \
+#define OF_WIDTH(bytes, T)                                                                                                         \
+  case bytes:                                                                                                                      \
     DELTA_CUDA_LAUNCH_FREE(pad_kernel<T>, delta_blocks(self->y_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           (const T *)x, (T *)y);                                                                                     \
+                           (const T *)x, (T *)y);                                                                                  \
     break;
   DELTA_CUDA_SWITCH(self->element_bytes, DELTA_CUDA_ELEMENT_WIDTHS, OF_WIDTH);
 #undef OF_WIDTH
@@ -116,10 +118,10 @@ cudaError_t delta_cuda_pad_launch(const delta_cuda_pad_t *self, const void *x, v
 
 cudaError_t delta_cuda_pad_grad_launch(const delta_cuda_pad_t *self, const void *dy, void *dx, cudaStream_t stream) {
   if (self->x_count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                     \
-  case id:                                                                                                                                 \
+#define OF_TYPE(id, T)                                                                                                                  \
+  case id:                                                                                                                              \
     DELTA_CUDA_LAUNCH_FREE(pad_grad_kernel<T>, delta_blocks(self->x_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           (const T *)dy, (T *)dx);                                                                                        \
+                           (const T *)dy, (T *)dx);                                                                                     \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE
@@ -129,10 +131,10 @@ cudaError_t delta_cuda_triangle_launch(const delta_cuda_triangle_t *self, const 
   if (self->count == 0) return cudaSuccess;
   const delta_divisor_t by_columns = delta_divisor_of((uint64_t)self->columns, self->count);
   const delta_divisor_t by_rows = delta_divisor_of((uint64_t)self->rows, self->count);
-#define OF_WIDTH(bytes, T)                                                                                                               \
-  case bytes:                                                                                                                            \
+#define OF_WIDTH(bytes, T)                                                                                                            \
+  case bytes:                                                                                                                         \
     DELTA_CUDA_LAUNCH_FREE(triangle_kernel<T>, delta_blocks(self->count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           by_columns, by_rows, (const T *)x, (T *)y);                                                                   \
+                           by_columns, by_rows, (const T *)x, (T *)y);                                                                \
     break;
   DELTA_CUDA_SWITCH(self->element_bytes, DELTA_CUDA_ELEMENT_WIDTHS, OF_WIDTH);
 #undef OF_WIDTH

@@ -15,7 +15,7 @@ static __device__ pool_place_t place_of(const delta_cuda_pool_t &pool, const del
   pool_place_t place;
   uint64_t rest = delta_divide(number, pool.by_channels);
   place.channel = (int64_t)(number - rest * pool.by_channels.divisor);
-DELTA_UNROLL
+  DELTA_UNROLL
   for (int d = DELTA_CUDA_POOL_DIMS - 1; d >= 0; --d) {
     const uint64_t above = delta_divide(rest, by[d]);
     place.at[d] = (int)(rest - above * by[d].divisor);
@@ -47,30 +47,55 @@ static __device__ int64_t index_of(const delta_cuda_pool_t &pool, const pool_pla
   return plane * pool.data_count + (pool.index == DELTA_CUDA_POOL_FLAT ? row_major : column_major);
 }
 
-template <typename T> static __device__ T lowest() { return (T)0; }
-template <> __device__ float lowest<float>() { return -INFINITY; }
-template <> __device__ double lowest<double>() { return -INFINITY; }
-template <> __device__ int32_t lowest<int32_t>() { return -2147483647 - 1; }
-template <> __device__ int64_t lowest<int64_t>() { return DELTA_INT64_LEAST; }
-template <> __device__ delta_float16_t lowest<delta_float16_t>() { return delta_write<delta_float16_t>(-INFINITY); }
-template <> __device__ delta_bfloat16_t lowest<delta_bfloat16_t>() { return delta_write<delta_bfloat16_t>(-INFINITY); }
-template <> __device__ delta_bool_t lowest<delta_bool_t>() { return delta_write<delta_bool_t>(0.0f); }
+template <typename T>
+static __device__ T lowest() {
+  return (T)0;
+}
+template <>
+__device__ float lowest<float>() {
+  return -INFINITY;
+}
+template <>
+__device__ double lowest<double>() {
+  return -INFINITY;
+}
+template <>
+__device__ int32_t lowest<int32_t>() {
+  return -2147483647 - 1;
+}
+template <>
+__device__ int64_t lowest<int64_t>() {
+  return DELTA_INT64_LEAST;
+}
+template <>
+__device__ delta_float16_t lowest<delta_float16_t>() {
+  return delta_write<delta_float16_t>(-INFINITY);
+}
+template <>
+__device__ delta_bfloat16_t lowest<delta_bfloat16_t>() {
+  return delta_write<delta_bfloat16_t>(-INFINITY);
+}
+template <>
+__device__ delta_bool_t lowest<delta_bool_t>() {
+  return delta_write<delta_bool_t>(0.0f);
+}
 
 // Goes through the window elements inside the data: `body` sees element[] and position[].
-#define EACH_WINDOW_ELEMENT(pool, begin, end, place, body)                                      \
-  for (int element_0 = begin[0]; element_0 < end[0]; ++element_0)                               \
-    for (int element_1 = begin[1]; element_1 < end[1]; ++element_1)                             \
-      for (int element_2 = begin[2]; element_2 < end[2]; ++element_2) {                         \
-        const int element[] = {element_0, element_1, element_2};                                \
-        int position[DELTA_CUDA_POOL_DIMS];                                                     \
-        for (int d = 0; d < DELTA_CUDA_POOL_DIMS; ++d)                                          \
+#define EACH_WINDOW_ELEMENT(pool, begin, end, place, body)                                             \
+  for (int element_0 = begin[0]; element_0 < end[0]; ++element_0)                                      \
+    for (int element_1 = begin[1]; element_1 < end[1]; ++element_1)                                    \
+      for (int element_2 = begin[2]; element_2 < end[2]; ++element_2) {                                \
+        const int element[] = {element_0, element_1, element_2};                                       \
+        int position[DELTA_CUDA_POOL_DIMS];                                                            \
+        for (int d = 0; d < DELTA_CUDA_POOL_DIMS; ++d)                                                 \
           position[d] = place.at[d] * pool.strides[d] - pool.pads[d] + element[d] * pool.dilations[d]; \
-        body                                                                                    \
+        body                                                                                           \
       }
 
 static __device__ int64_t number_in(const int *sizes, const int *at) { return ((int64_t)at[0] * sizes[1] + at[1]) * sizes[2] + at[2]; }
 
-template <typename T> static __global__ void max_pool_kernel(delta_cuda_pool_t pool, const T *x, T *y, void *index) {
+template <typename T>
+static __global__ void max_pool_kernel(delta_cuda_pool_t pool, const T *x, T *y, void *index) {
   typedef typename delta_types<T>::work work;
   DELTA_EACH_ITEM(i, pool.out_elements) {
     const pool_place_t place = place_of(pool, pool.by_out, i);
@@ -89,8 +114,10 @@ template <typename T> static __global__ void max_pool_kernel(delta_cuda_pool_t p
     })
     y[i] = best;
     if (!index) continue;
-    if (pool.index == DELTA_CUDA_POOL_WINDOW) ((uint8_t *)index)[i] = (uint8_t)best_index;
-    else ((int64_t *)index)[i] = best_index;
+    if (pool.index == DELTA_CUDA_POOL_WINDOW)
+      ((uint8_t *)index)[i] = (uint8_t)best_index;
+    else
+      ((int64_t *)index)[i] = best_index;
   }
 }
 
@@ -105,15 +132,15 @@ static __device__ double divisor_of(const delta_cuda_pool_t &pool, const int *ou
   return count > 0 ? count : 1; // a window of nothing gives 0
 }
 
-template <typename T> static __global__ void average_pool_kernel(delta_cuda_pool_t pool, const T *x, T *y) {
+template <typename T>
+static __global__ void average_pool_kernel(delta_cuda_pool_t pool, const T *x, T *y) {
   DELTA_EACH_ITEM(i, pool.out_elements) {
     const pool_place_t place = place_of(pool, pool.by_out, i);
     int begin[DELTA_CUDA_POOL_DIMS], end[DELTA_CUDA_POOL_DIMS];
     for (int d = 0; d < DELTA_CUDA_POOL_DIMS; ++d) clip(pool, d, place.at[d], 0, 0, &begin[d], &end[d]);
     double sum = 0;
-    EACH_WINDOW_ELEMENT(pool, begin, end, place, {
-      sum += delta_read<double>(x[element_of(pool, place, pool.data_count, number_in(pool.data, position))]);
-    })
+    EACH_WINDOW_ELEMENT(pool, begin, end, place,
+                        { sum += delta_read<double>(x[element_of(pool, place, pool.data_count, number_in(pool.data, position))]); })
     y[i] = delta_write<T>(sum / divisor_of(pool, place.at));
   }
 }
@@ -151,7 +178,8 @@ static __global__ void pool_grad_kernel(delta_cuda_pool_t pool, bool of_maximum,
             sum += value / divisor_of(pool, out);
             continue;
           }
-          const int64_t chosen = pool.index == DELTA_CUDA_POOL_WINDOW ? (int64_t)((const uint8_t *)index)[from] : ((const int64_t *)index)[from];
+          const int64_t chosen =
+              pool.index == DELTA_CUDA_POOL_WINDOW ? (int64_t)((const uint8_t *)index)[from] : ((const int64_t *)index)[from];
           if (chosen == index_of(pool, place, element, place.at)) sum += value;
         }
     dx[i] = delta_write<T>(sum);
@@ -160,10 +188,10 @@ static __global__ void pool_grad_kernel(delta_cuda_pool_t pool, bool of_maximum,
 
 cudaError_t delta_cuda_max_pool_launch(const delta_cuda_pool_t *self, const void *x, void *y, void *index, cudaStream_t stream) {
   if (self->out_elements == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                 \
-  case id:                                                                                                                             \
-    DELTA_CUDA_LAUNCH_FREE(max_pool_kernel<T>, delta_blocks(self->out_elements, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           (const T *)x, (T *)y, index);                                                                               \
+#define OF_TYPE(id, T)                                                                                                                \
+  case id:                                                                                                                            \
+    DELTA_CUDA_LAUNCH_FREE(max_pool_kernel<T>, delta_blocks(self->out_elements, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, \
+                           *self, (const T *)x, (T *)y, index);                                                                       \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE
@@ -171,10 +199,10 @@ cudaError_t delta_cuda_max_pool_launch(const delta_cuda_pool_t *self, const void
 
 cudaError_t delta_cuda_average_pool_launch(const delta_cuda_pool_t *self, const void *x, void *y, cudaStream_t stream) {
   if (self->out_elements == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                 \
-  case id:                                                                                                                             \
+#define OF_TYPE(id, T)                                                                                                                    \
+  case id:                                                                                                                                \
     DELTA_CUDA_LAUNCH_FREE(average_pool_kernel<T>, delta_blocks(self->out_elements, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, \
-                           *self, (const T *)x, (T *)y);                                                                               \
+                           *self, (const T *)x, (T *)y);                                                                                  \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -183,16 +211,17 @@ cudaError_t delta_cuda_average_pool_launch(const delta_cuda_pool_t *self, const 
 static cudaError_t launch_grad(const delta_cuda_pool_t *self, bool of_maximum, const void *dy, const void *index, void *dx,
                                cudaStream_t stream) {
   if (self->data_elements == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                    \
-  case id:                                                                                                                                \
-    DELTA_CUDA_LAUNCH_FREE(pool_grad_kernel<T>, delta_blocks(self->data_elements, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           of_maximum, (const T *)dy, index, (T *)dx);                                                                    \
+#define OF_TYPE(id, T)                                                                                                                  \
+  case id:                                                                                                                              \
+    DELTA_CUDA_LAUNCH_FREE(pool_grad_kernel<T>, delta_blocks(self->data_elements, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, \
+                           *self, of_maximum, (const T *)dy, index, (T *)dx);                                                           \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
 }
 
-cudaError_t delta_cuda_max_pool_grad_launch(const delta_cuda_pool_t *self, const void *dy, const void *index, void *dx, cudaStream_t stream) {
+cudaError_t delta_cuda_max_pool_grad_launch(const delta_cuda_pool_t *self, const void *dy, const void *index, void *dx,
+                                            cudaStream_t stream) {
   return launch_grad(self, true, dy, index, dx, stream);
 }
 

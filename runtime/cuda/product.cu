@@ -46,8 +46,8 @@ cudaError_t delta_cuda_product_launch(const delta_cuda_product_t *self, const vo
   if (self->rows > (int64_t)MOST_LAYERS * TILE) return cudaErrorInvalidValue;
   const dim3 grid((unsigned)((self->columns + TILE - 1) / TILE), (unsigned)((self->rows + TILE - 1) / TILE),
                   (unsigned)(self->batches < MOST_LAYERS ? self->batches : MOST_LAYERS));
-#define OF_TYPE(id, T)                                                                                                        \
-  case id:                                                                                                                    \
+#define OF_TYPE(id, T)                                                                                                                \
+  case id:                                                                                                                            \
     DELTA_CUDA_LAUNCH(product_kernel<T>, grid, dim3(TILE, TILE), 0, stream, *self, (const T *)a, (const T *)b, (const T *)c, (T *)y); \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);

@@ -11,7 +11,7 @@ static __global__ void dropout_kernel(delta_cuda_stream_t source, uint64_t count
   const uint64_t key = delta_stream_key(source);
   DELTA_EACH_ITEM(n, counters) {
     const delta_words_t words = delta_draw_words(key, first / 4 + n, 0);
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < 4; ++j) {
       const uint64_t i = (first / 4 + n) * 4 + j - first; // wraps before the first element
       if (i >= count) continue;
@@ -35,7 +35,7 @@ static __global__ void random_kernel(delta_cuda_stream_t source, uint64_t counte
   const int each = self.normal ? 2 : 4; // numbers of a counter
   DELTA_EACH_ITEM(n, counters) {
     const delta_words_t words = delta_draw_words(key, n, 0);
-DELTA_UNROLL
+    DELTA_UNROLL
     for (int j = 0; j < 4; ++j) {
       const uint64_t i = n * each + j;
       if (j >= each || i >= self.count) continue;
@@ -46,15 +46,15 @@ DELTA_UNROLL
   }
 }
 
-cudaError_t delta_cuda_dropout_launch(const delta_cuda_dropout_t *self, const delta_cuda_stream_t *source, const void *x, void *y, void *mask,
-                                      cudaStream_t stream) {
+cudaError_t delta_cuda_dropout_launch(const delta_cuda_dropout_t *self, const delta_cuda_stream_t *source, const void *x, void *y,
+                                      void *mask, cudaStream_t stream) {
   if (self->count == 0) return cudaSuccess;
   const uint64_t counters = (self->first + self->count - 1) / 4 - self->first / 4 + 1;
   const uint32_t threshold = (uint32_t)ceil(self->ratio * 16777216.0);
-#define OF_TYPE(id, T)                                                                                                                     \
-  case id:                                                                                                                                 \
-    DELTA_CUDA_LAUNCH_FREE(dropout_kernel<T>, delta_blocks(counters, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *source, counters, \
-                           self->count, self->first, threshold, 1 - self->ratio, (const T *)x, (T *)y, (uint8_t *)mask);                   \
+#define OF_TYPE(id, T)                                                                                                              \
+  case id:                                                                                                                          \
+    DELTA_CUDA_LAUNCH_FREE(dropout_kernel<T>, delta_blocks(counters, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *source, \
+                           counters, self->count, self->first, threshold, 1 - self->ratio, (const T *)x, (T *)y, (uint8_t *)mask);  \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);
 #undef OF_TYPE
@@ -63,10 +63,10 @@ cudaError_t delta_cuda_dropout_launch(const delta_cuda_dropout_t *self, const de
 cudaError_t delta_cuda_random_launch(const delta_cuda_random_t *self, const delta_cuda_stream_t *source, void *y, cudaStream_t stream) {
   if (self->count == 0) return cudaSuccess;
   const uint64_t each = self->normal ? 2 : 4, counters = (self->count + each - 1) / each;
-#define OF_TYPE(id, T)                                                                                                                    \
-  case id:                                                                                                                                \
-    DELTA_CUDA_LAUNCH_FREE(random_kernel<T>, delta_blocks(counters, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *source, counters, \
-                           *self, (T *)y);                                                                                                \
+#define OF_TYPE(id, T)                                                                                                             \
+  case id:                                                                                                                         \
+    DELTA_CUDA_LAUNCH_FREE(random_kernel<T>, delta_blocks(counters, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *source, \
+                           counters, *self, (T *)y);                                                                               \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE

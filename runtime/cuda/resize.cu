@@ -3,7 +3,8 @@
 
 #include "runtime/cuda/grid.h"
 
-template <typename T> static __global__ void resize_kernel(delta_cuda_resize_t self, const T *from, T *to) {
+template <typename T>
+static __global__ void resize_kernel(delta_cuda_resize_t self, const T *from, T *to) {
   DELTA_EACH_ITEM(i, self.count) {
     int64_t begin[DELTA_CUDA_RESIZE_RANK], length[DELTA_CUDA_RESIZE_RANK], turn[DELTA_CUDA_RESIZE_RANK], base = 0, total = 1;
     bool is_outside = false;
@@ -39,10 +40,10 @@ template <typename T> static __global__ void resize_kernel(delta_cuda_resize_t s
 
 cudaError_t delta_cuda_resize_launch(const delta_cuda_resize_t *self, const void *from, void *to, cudaStream_t stream) {
   if (self->count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                  \
-  case id:                                                                                                                              \
+#define OF_TYPE(id, T)                                                                                                              \
+  case id:                                                                                                                          \
     DELTA_CUDA_LAUNCH_FREE(resize_kernel<T>, delta_blocks(self->count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
-                           (const T *)from, (T *)to);                                                                                   \
+                           (const T *)from, (T *)to);                                                                               \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE

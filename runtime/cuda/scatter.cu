@@ -5,7 +5,8 @@
 #include "runtime/cuda/grid.h"
 #include "runtime/cuda/indices.h"
 
-template <typename T> static __device__ T updated(delta_cuda_scatter_kind_t kind, T stored, T update) {
+template <typename T>
+static __device__ T updated(delta_cuda_scatter_kind_t kind, T stored, T update) {
   typedef typename delta_types<T>::number number;
   const number old = delta_read<number>(stored), value = delta_read<number>(update);
   switch (kind) {
@@ -116,10 +117,10 @@ static delta_indices_t indices_of(delta_dtype_t dtype, const void *data) {
 cudaError_t delta_cuda_gather_elements_launch(const delta_cuda_elements_t *self, const void *x, const void *indices, void *y,
                                               cudaStream_t stream) {
   if (self->count == 0) return cudaSuccess;
-#define OF_WIDTH(bytes, T)                                                                                                      \
-  case bytes:                                                                                                                   \
+#define OF_WIDTH(bytes, T)                                                                                                            \
+  case bytes:                                                                                                                         \
     DELTA_CUDA_LAUNCH_FREE(gather_elements_kernel<T>, delta_blocks(self->count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, \
-                           *self, indices_of(self->indices, indices), (const T *)x, (T *)y);                                    \
+                           *self, indices_of(self->indices, indices), (const T *)x, (T *)y);                                          \
     break;
   DELTA_CUDA_SWITCH(self->element_bytes, DELTA_CUDA_ELEMENT_WIDTHS, OF_WIDTH);
 #undef OF_WIDTH
@@ -128,10 +129,10 @@ cudaError_t delta_cuda_gather_elements_launch(const delta_cuda_elements_t *self,
 cudaError_t delta_cuda_scatter_elements_launch(const delta_cuda_elements_t *self, const void *indices, const void *updates, void *y,
                                                cudaStream_t stream) {
   if (self->count == 0) return cudaSuccess;
-#define OF_TYPE(id, T)                                                                                                                  \
-  case id:                                                                                                                              \
-    DELTA_CUDA_LAUNCH_FREE(scatter_elements_kernel<T>, delta_blocks(self->line_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, \
-                           *self, indices_of(self->indices, indices), (const T *)updates, (T *)y);                                      \
+#define OF_TYPE(id, T)                                                                                                              \
+  case id:                                                                                                                          \
+    DELTA_CUDA_LAUNCH_FREE(scatter_elements_kernel<T>, delta_blocks(self->line_count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, \
+                           stream, *self, indices_of(self->indices, indices), (const T *)updates, (T *)y);                          \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE
@@ -140,10 +141,10 @@ cudaError_t delta_cuda_scatter_elements_launch(const delta_cuda_elements_t *self
 cudaError_t delta_cuda_gather_nd_launch(const delta_cuda_tuples_t *self, const void *x, const void *indices, void *y, cudaStream_t stream) {
   const uint64_t count = self->tuples * (uint64_t)self->slice;
   if (count == 0) return cudaSuccess;
-#define OF_WIDTH(bytes, T)                                                                                                              \
-  case bytes:                                                                                                                           \
-    DELTA_CUDA_LAUNCH_FREE(gather_nd_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self,           \
-                           indices_of(self->indices, indices), (const T *)x, (T *)y);                                                   \
+#define OF_WIDTH(bytes, T)                                                                                                       \
+  case bytes:                                                                                                                    \
+    DELTA_CUDA_LAUNCH_FREE(gather_nd_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
+                           indices_of(self->indices, indices), (const T *)x, (T *)y);                                            \
     break;
   DELTA_CUDA_SWITCH(self->element_bytes, DELTA_CUDA_ELEMENT_WIDTHS, OF_WIDTH);
 #undef OF_WIDTH
@@ -155,10 +156,10 @@ cudaError_t delta_cuda_scatter_nd_launch(const delta_cuda_tuples_t *self, const 
   if (count == 0) return cudaSuccess;
   DELTA_CUDA_LAUNCH_FREE(find_places_kernel, delta_blocks(self->tuples, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self,
                          indices_of(self->indices, indices), (int64_t *)places);
-#define OF_TYPE(id, T)                                                                                                              \
-  case id:                                                                                                                          \
-    DELTA_CUDA_LAUNCH_FREE(scatter_nd_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self,      \
-                           (const int64_t *)places, (const T *)updates, (T *)y);                                                    \
+#define OF_TYPE(id, T)                                                                                                            \
+  case id:                                                                                                                        \
+    DELTA_CUDA_LAUNCH_FREE(scatter_nd_kernel<T>, delta_blocks(count, DELTA_BLOCK_THREADS), DELTA_BLOCK_THREADS, 0, stream, *self, \
+                           (const int64_t *)places, (const T *)updates, (T *)y);                                                  \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 #undef OF_TYPE

@@ -4,7 +4,8 @@
 
 #include "runtime/cuda/grid.h"
 
-template <typename T, typename Team> static __global__ void softmax_kernel(delta_line_set_t lines, bool log_of, const T *x, T *y) {
+template <typename T, typename Team>
+static __global__ void softmax_kernel(delta_line_set_t lines, bool log_of, const T *x, T *y) {
   typedef typename delta_types<T>::work work;
   __shared__ work shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
@@ -51,9 +52,9 @@ static __global__ void softmax_grad_kernel(delta_line_set_t lines, bool log_of, 
 cudaError_t delta_cuda_softmax_launch(const delta_cuda_softmax_t *self, const void *x, void *y, cudaStream_t stream) {
   const delta_line_set_t lines = delta_line_set(self->outer, self->size, self->inner);
   if (lines.count == 0 || lines.size == 0) return cudaSuccess;
-#define LAUNCH(Team)                                                                                                                      \
-  DELTA_CUDA_LAUNCH((softmax_kernel<type, Team>), delta_blocks(lines.count, Team::LINES), DELTA_BLOCK_THREADS, 0, stream, lines, self->log_of, \
-                    (const type *)x, (type *)y)
+#define LAUNCH(Team)                                                                                                             \
+  DELTA_CUDA_LAUNCH((softmax_kernel<type, Team>), delta_blocks(lines.count, Team::LINES), DELTA_BLOCK_THREADS, 0, stream, lines, \
+                    self->log_of, (const type *)x, (type *)y)
 #define OF_TYPE(id, T)                   \
   case id: {                             \
     typedef T type;                      \
@@ -67,7 +68,7 @@ cudaError_t delta_cuda_softmax_launch(const delta_cuda_softmax_t *self, const vo
 cudaError_t delta_cuda_softmax_grad_launch(const delta_cuda_softmax_t *self, const void *dy, const void *y, void *dx, cudaStream_t stream) {
   const delta_line_set_t lines = delta_line_set(self->outer, self->size, self->inner);
   if (lines.count == 0 || lines.size == 0) return cudaSuccess;
-#define LAUNCH(Team)                                                                                                               \
+#define LAUNCH(Team)                                                                                                                  \
   DELTA_CUDA_LAUNCH((softmax_grad_kernel<type, Team>), delta_blocks(lines.count, Team::LINES), DELTA_BLOCK_THREADS, 0, stream, lines, \
                     self->log_of, (const type *)dy, (const type *)y, (type *)dx)
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_FLOATS, OF_TYPE);

@@ -45,9 +45,9 @@ typedef struct refusal_case {
 
 #define L(...) \
   { __VA_ARGS__ }
-#define WINDOW2(k, s, p)                               \
-  {                                                    \
-    2, {k, k}, {s, s}, {1, 1}, {p, p}, { p, p }        \
+#define WINDOW2(k, s, p)                        \
+  {                                             \
+    2, {k, k}, {s, s}, {1, 1}, {p, p}, { p, p } \
   }
 
 static delta_status_t query(const refusal_case_t *row, delta_kernel_offer_t *out_offer) {
@@ -70,14 +70,20 @@ cleanup:
 }
 
 Test(cuda_kernels, refusals_are_named) {
-#define CONV_OF(x, y, ...)                                                                                                                \
+#define CONV_OF(x, y, ...)                                                                                                            \
   NODE(CONV, delta_conv_attrs_t, .window = WINDOW2(3, 1, 1), .group = 1, .data_spatial = {__VA_ARGS__}, .x_layout = DELTA_LAYOUT_##x, \
-       .y_layout = DELTA_LAYOUT_##y),                                                                                                     \
+       .y_layout = DELTA_LAYOUT_##y),                                                                                                 \
       2, 1
   const refusal_case_t rows[] = {
       {"blocks of channels", CONV_OF(BLOCKED_8, BLOCKED_8, 9, 10), {REALS(2, 1, 9, 10, 8), REALS(8, 8, 3, 3)}, 0, "lie plain"},
       {"no images", CONV_OF(PLAIN, PLAIN, 9, 10), {REALS(0, 8, 9, 10), REALS(8, 8, 3, 3)}, 0, "nothing to convolve"},
-      {"integers", NODE(MATMUL, delta_matmul_attrs_t, 0), 2, 1, {OF(I32, COUNTING, 9, 3, 4), OF(I32, COUNTING, 9, 4, 5)}, 0, "float types only"},
+      {"integers",
+       NODE(MATMUL, delta_matmul_attrs_t, 0),
+       2,
+       1,
+       {OF(I32, COUNTING, 9, 3, 4), OF(I32, COUNTING, 9, 4, 5)},
+       0,
+       "float types only"},
       {"no depth", NODE(MATMUL, delta_matmul_attrs_t, 0), 2, 1, {REALS(3, 0), REALS(0, 5)}, 0, "nothing to multiply"},
   };
   for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
@@ -114,11 +120,12 @@ Test(cuda_kernels, types_of_layers) {
   const delta_kernel_case_t rows[] = {
       {"conv, float64", CONV(CONV, 9, 8), 3, 1,
        .inputs = {OF(F64, RANDOM, 0, 2, 3, 9, 8), OF(F64, RANDOM, 0, 4, 3, 3, 3), OF(F64, RANDOM, 0, 4)}, .tolerance = 1e-12},
-      {"conv, float16", CONV(CONV, 9, 8), 2, 1, .inputs = {OF(F16, RANDOM, 0, 2, 3, 9, 8), OF(F16, RANDOM, 0, 4, 3, 3, 3)}, .tolerance = 5e-3},
-      {"conv by data, float64", CONV(CONV_DATA, 9, 8), 2, 1,
-       .inputs = {OF(F64, RANDOM, 0, 2, 4, 9, 8), OF(F64, RANDOM, 0, 4, 3, 3, 3)}, .tolerance = 1e-12},
-      {"conv by weight, float64", CONV(CONV_WEIGHT, 9, 8), 2, 1,
-       .inputs = {OF(F64, RANDOM, 0, 2, 3, 9, 8), OF(F64, RANDOM, 0, 2, 4, 9, 8)}, .tolerance = 1e-12},
+      {"conv, float16", CONV(CONV, 9, 8), 2, 1, .inputs = {OF(F16, RANDOM, 0, 2, 3, 9, 8), OF(F16, RANDOM, 0, 4, 3, 3, 3)},
+       .tolerance = 5e-3},
+      {"conv by data, float64", CONV(CONV_DATA, 9, 8), 2, 1, .inputs = {OF(F64, RANDOM, 0, 2, 4, 9, 8), OF(F64, RANDOM, 0, 4, 3, 3, 3)},
+       .tolerance = 1e-12},
+      {"conv by weight, float64", CONV(CONV_WEIGHT, 9, 8), 2, 1, .inputs = {OF(F64, RANDOM, 0, 2, 3, 9, 8), OF(F64, RANDOM, 0, 2, 4, 9, 8)},
+       .tolerance = 1e-12},
       {"conv by weight, no images", CONV(CONV_WEIGHT, 9, 8), 2, 1, .inputs = {REALS(0, 3, 9, 8), REALS(0, 4, 9, 8)}},
       {"max pool, float64", POOL(MAX_POOL, L(3, 4), L(6, 8)), 1, 2, .inputs = {OF(F64, RANDOM, 0, 2, 3, 6, 8)}},
       {"max pool, float16", POOL(MAX_POOL, L(3, 4), L(6, 8)), 1, 2, .inputs = {OF(F16, RANDOM, 0, 2, 3, 6, 8)}},
@@ -170,7 +177,8 @@ Test(cuda_kernels, tuples_of_indices) {
       {"elements, largest", ELEMENTS(MAX), .inputs = {SPECIALS(9, 7), OF(I64, INDICES, 7, 9, 20), SPECIALS(9, 20)}},
       {"elements, smallest of int32", ELEMENTS(MIN),
        .inputs = {OF(I32, INDICES, 9, 9, 7), OF(I64, INDICES, 7, 9, 20), OF(I32, INDICES, 9, 9, 20)}},
-      {"elements, product of float16", ELEMENTS(MUL), .inputs = {OF(F16, RANDOM, 0, 9, 7), OF(I64, INDICES, 7, 5, 20), OF(F16, RANDOM, 0, 5, 20)}},
+      {"elements, product of float16", ELEMENTS(MUL),
+       .inputs = {OF(F16, RANDOM, 0, 9, 7), OF(I64, INDICES, 7, 5, 20), OF(F16, RANDOM, 0, 5, 20)}},
   };
   CHECK_KERNEL_CASES(rows);
 }
@@ -202,7 +210,8 @@ Test(cuda_kernels, along_an_axis) {
       {"special values", TOPK(1, 9, false), .inputs = {SPECIALS(300, 9)}},
       {"long lines of int64", TOPK(1, 3, true), .inputs = {OF(I64, INDICES, 1e6, 2, 2000)}},
       {"sums of int32", NODE(CUMSUM, delta_cumsum_attrs_t, 0, false, true), 1, 1, .inputs = {OF(I32, INDICES, 100, 9, 5)}},
-      {"index of the largest, uint8", NODE(ARG_REDUCE, delta_arg_reduce_attrs_t, 1, false, true), 1, 1, .inputs = {OF(U8, COUNTING, 9, 5, 30)}},
+      {"index of the largest, uint8", NODE(ARG_REDUCE, delta_arg_reduce_attrs_t, 1, false, true), 1, 1,
+       .inputs = {OF(U8, COUNTING, 9, 5, 30)}},
       {"index in a long line", NODE(ARG_REDUCE, delta_arg_reduce_attrs_t, 1, true, false), 1, 1, .inputs = {SPECIALS(3, 3000)}},
   };
   CHECK_KERNEL_CASES(rows);
@@ -219,13 +228,12 @@ Test(cuda_kernels, sets_of_tensors) {
   {                                       \
     DELTA_EXPR_##op, {__VA_ARGS__}, { 0 } \
   }
-#define SETS(count_)                                                                       \
-  NODE(EACH, delta_each_attrs_t, count_, 1, {F32, F16},                                    \
+#define SETS(count_)                                    \
+  NODE(EACH, delta_each_attrs_t, count_, 1, {F32, F16}, \
        {F32, 3, 5, 2, {4, 3}, (delta_expr_instr_t[]){IN(0), IN(1), IN(2), DO(MUL, 0, 1), DO(ADD, 3, 2)}})
   const delta_kernel_case_t rows[] = {
       {"one", SETS(1), 3, 2, .inputs = {VALUE(F32, 0.7), REALS(33, 77), REALS(33, 77)}},
-      {"three", SETS(3), 7, 6,
-       .inputs = {VALUE(F32, 0.7), REALS(33, 77), REALS(33, 77), REALS(5), REALS(5), REALS(1024), REALS(1024)}},
+      {"three", SETS(3), 7, 6, .inputs = {VALUE(F32, 0.7), REALS(33, 77), REALS(33, 77), REALS(5), REALS(5), REALS(1024), REALS(1024)}},
       {"one of them empty", SETS(3), 7, 6, .inputs = {VALUE(F32, 0.7), REALS(3), REALS(3), REALS(0, 5), REALS(0, 5), REALS(8), REALS(8)}},
   };
   CHECK_KERNEL_CASES(rows);
@@ -244,12 +252,18 @@ static void add_many_sets(delta_graph_t *graph, const delta_each_attrs_t *attrs)
     const delta_shape_t shape = k == 0 ? (delta_shape_t)SCALAR : (delta_shape_t)SHAPE(SET_ELEMENTS);
     cr_assert_null(delta_graph_add_input(graph, name, F32, &shape, &inputs[k]));
   }
-  delta_node_t node = {.op = DELTA_CORE_EACH, .name = "node", .inputs = inputs, .input_count = SET_INPUTS, .outputs = outputs,
-                       .output_count = MANY_SETS, .attrs = attrs, .attrs_bytes = sizeof *attrs};
+  delta_node_t node = {.op = DELTA_CORE_EACH,
+                       .name = "node",
+                       .inputs = inputs,
+                       .input_count = SET_INPUTS,
+                       .outputs = outputs,
+                       .output_count = MANY_SETS,
+                       .attrs = attrs,
+                       .attrs_bytes = sizeof *attrs};
   cr_assert_null(delta_infer_node(&(delta_infer_args_t){graph, &node, types, shapes}));
   for (uint32_t k = 0; k < MANY_SETS; ++k) {
-    const delta_tensor_t tensor = {.name = "y", .dtype = types[k], .shape = shapes[k], .producer_output = k,
-                                   .storage = DELTA_TENSOR_NONE, .state = DELTA_INDEX_NONE};
+    const delta_tensor_t tensor = {
+        .name = "y", .dtype = types[k], .shape = shapes[k], .producer_output = k, .storage = DELTA_TENSOR_NONE, .state = DELTA_INDEX_NONE};
     cr_assert_null(delta_graph_append_tensor(graph, &tensor, &outputs[k]));
   }
   delta_node_id_t id;
@@ -351,8 +365,8 @@ Test(cuda_kernels, a_source_that_is_wrong_is_told_with_the_compilers_words) {
   delta_device_t *device = NULL;
   CUfunction function;
   cr_assert_null(delta_device_open("cuda:0", &(delta_device_options_t){0}, delta_allocator_system(), &device));
-  delta_status_t status =
-      delta_cuda_source_function(delta_cuda_device(device), "extern \"C\" __global__ void f() { nothing_of_this_name = 1; }", "f", &function);
+  delta_status_t status = delta_cuda_source_function(delta_cuda_device(device),
+                                                     "extern \"C\" __global__ void f() { nothing_of_this_name = 1; }", "f", &function);
   cr_assert_eq(delta_status_code(status), DELTA_STATUS_INTERNAL);
   cr_expect_not_null(strstr(delta_status_message(status), "nothing_of_this_name"), "%s", delta_status_message(status));
   delta_status_free(status);
