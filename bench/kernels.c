@@ -88,6 +88,19 @@ typedef struct bench_row {
        {DELTA_DTYPE_FLOAT32, 1, 1, 1, {0}, (delta_expr_instr_t[]){IN(0)}}),                  \
       1, 1
 
+// What a normalisation's gradient sums behind a ReLU: of dy where x * scale + shift is above 0, and of that times x.
+#define GRADIENT_SUMS(...)                                                                                                             \
+  NODE(REDUCE, delta_reduce_attrs_t, SHAPE(__VA_ARGS__), 13, {DELTA_REDUCE_SUM, DELTA_REDUCE_SUM},                                     \
+       {DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32},                                                                                     \
+       {DELTA_DTYPE_FLOAT32,                                                                                                           \
+        4,                                                                                                                             \
+        10,                                                                                                                            \
+        2,                                                                                                                             \
+        {8, 9},                                                                                                                        \
+        (delta_expr_instr_t[]){IN(0), IN(1), IN(2), IN(3), DO(MUL, 1, 2), DO(ADD, 4, 3), NUMBER(0), DO(LE, 5, 6), DO(SELECT, 7, 6, 0), \
+                               DO(MUL, 8, 1)}}),                                                                                       \
+      4, 2
+
 static const bench_row_t rows[] = {
     {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
     {"add bias 32x64x56x56", ADD_BIAS(32, 64, 56, 56), {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
@@ -105,6 +118,16 @@ static const bench_row_t rows[] = {
     {"sum of channels 32x64x56x56", SUM(SHAPE(32, 64, 56, 56), 13), {REALS(32, 64, 56, 56)}, 0},
     {"sum of rows 4096x1024", SUM(SHAPE(4096, 1024), 2), {REALS(4096, 1024)}, 0},
     {"sum of columns 4096x1024", SUM(SHAPE(4096, 1024), 1), {REALS(4096, 1024)}, 0},
+    {"gradient sums 16x36x14x14x16",
+     GRADIENT_SUMS(16, 36, 14, 14, 16),
+     {REALS(16, 36, 14, 14, 16), REALS(16, 36, 14, 14, 16), REALS(1, 36, 1, 1, 16), REALS(1, 36, 1, 1, 16)},
+     0},
+    {"gradient sums 16x6x112x112x16",
+     GRADIENT_SUMS(16, 6, 112, 112, 16),
+     {REALS(16, 6, 112, 112, 16), REALS(16, 6, 112, 112, 16), REALS(1, 6, 1, 1, 16), REALS(1, 6, 1, 1, 16)},
+     0},
+    {"moments, blocks 16x36x14x14x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 36, 14, 14, 16)}, 0},
+    {"moments, blocks 16x6x112x112x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 6, 112, 112, 16)}, 0},
     {"moments, channels 32x64x56x56", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 64, 56, 56)}, 0},
     {"moments, channels 32x512x7x7", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 512, 7, 7)}, 0},
     {"moments, rows 4096x768", NODE(MOMENTS, delta_moments_attrs_t, 2), 1, 2, {REALS(4096, 768)}, 0},

@@ -31,7 +31,7 @@ typedef struct delta_plan_program {
   delta_layout_t *layouts; // of each region of the graph, as chosen when the plan was made; in the plan's region
   uint32_t layout_count;
   const char *
-      *kernels; // of each step of the problem, that is of each node that is no view, as chosen when the plan was made; in the plan's region
+      *kernels; // of each step of the problem, that is of each node that runs, as chosen when the plan was made; in the plan's region
   uint32_t kernel_count;
   delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
   // For reports and traces; not in the file, and NULL where nobody asked for them (plans/plan_show.h).

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "onnx/graph/graph_write.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/cache.h"
 
 // The processor as its maker or the system names it: speeds of one are not those of another.
@@ -109,7 +110,10 @@ void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, cha
   delta_sha256_init(&hash);
   const delta_graph_sink_t sink = {&hash, hash_text};
   delta_graph_write_attrs(sink, node);
-  for (uint32_t k = 0; k < node->input_count; ++k) write_tensor(sink, delta_node_input(graph, node, k));
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    write_tensor(sink, delta_node_input(graph, node, k));
+    if (delta_virtual_node(graph, node->inputs[k])) delta_graph_write(sink, " in parts");
+  }
   delta_graph_write(sink, " ->");
   for (uint32_t k = 0; k < node->output_count; ++k) write_tensor(sink, delta_node_output(graph, node, k));
   char digest[DELTA_SHA256_TEXT_BYTES];
@@ -147,16 +151,19 @@ const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, 
   return entry;
 }
 
-bool delta_profile_is_faster(double seconds, double than_seconds) {
-  static const double clearly = 0.95;
-  return seconds < clearly * than_seconds;
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best) {
+  enum { SMALL_BYTES = 1 << 20 };
+  static const double clearly = 0.95, worth_memory = 0.85;
+  if (later->workspace_bytes > best->workspace_bytes + SMALL_BYTES) return later->seconds < worth_memory * best->seconds;
+  if (later->workspace_bytes + SMALL_BYTES < best->workspace_bytes) return worth_memory * later->seconds < best->seconds;
+  return later->seconds < clearly * best->seconds;
 }
 
 const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes) {
   const delta_profile_entry_t *first = profile ? delta_profile_first(profile, key) : NULL, *best = NULL;
   for (const delta_profile_entry_t *entry = first; entry; entry = delta_profile_next(profile, entry)) {
     if (entry->workspace_bytes > most_workspace_bytes) continue;
-    if (!best || delta_profile_is_faster(entry->seconds, best->seconds)) best = entry;
+    if (!best || delta_profile_is_better(entry, best)) best = entry;
   }
   return best ? best : first;
 }

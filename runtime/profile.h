@@ -84,10 +84,12 @@ const delta_profile_entry_t *delta_profile_first(const delta_profile_t *profile,
 const delta_profile_entry_t *delta_profile_next(const delta_profile_t *profile, const delta_profile_entry_t *entry);
 // The cost of a kernel; NULL when there is none, or no profile.
 const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, const char *key, const char *kernel);
-// Of measured kernels the one to take: the first whose workspace is within `most_workspace_bytes`, or a later one that is clearly faster, so that what is as good as
-// equal does not change with the weather. Without one within, the first. NULL when none is measured, or without a profile.
+// Of measured kernels the one to take: the first whose workspace is within `most_workspace_bytes`, or a later one that is better. Without one within, the first.
+// NULL when none is measured, or without a profile.
 const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes);
-bool delta_profile_is_faster(double seconds, double than_seconds); // clearly
+// Whether a later kernel is better: faster by a twentieth, so that what is as good as equal does not change with the weather. A larger workspace (by more than
+// 1 MiB) must be worth three of them, and a smaller one is worth three.
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best);
 // Sets or replaces the cost of a kernel; strings are copied, `next` is ignored.
 DELTA_MUST_USE delta_status_t delta_profile_set(delta_profile_t *profile, const delta_profile_entry_t *entry);
 

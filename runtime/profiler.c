@@ -13,7 +13,7 @@
 // Five turns at most; once the patience is used up everything has had enough after one. The first run counts where it took so long that what it warms
 // up is nothing beside it.
 enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20, MOST_LAUNCHES = 16 };
-static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 8;
+static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 20;
 // Of a sample on a device with queues: what the host takes to launch is then hidden behind launches before it, as in a program.
 static const double sample_seconds = 2e-4;
 // A kernel whose first run takes so much longer than another's for the same node is not run again.
@@ -281,14 +281,25 @@ static uint32_t launches_of(double seconds) {
   return seconds * MOST_LAUNCHES < sample_seconds ? MOST_LAUNCHES : seconds < sample_seconds ? (uint32_t)(sample_seconds / seconds) : 1;
 }
 
+// A first launch that brings code to the device says nothing of the kernel.
+static delta_status_t load(profiling_t *profiling, profiled_node_t *item) {
+  double seconds;
+  DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+  item->spent_seconds = 0;
+  return DELTA_OK;
+}
+
 // The first run warms up; where that took long it counts.
 static delta_status_t warm_up(profiling_t *profiling) {
+  const bool has_queues = profiling->device->has_queues;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
+    const bool has_time = spent_seconds(profiling) < limit_seconds(profiling);
     double seconds = 0;
-    if (spent_seconds(profiling) < limit_seconds(profiling)) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    if (has_time && has_queues) DELTA_RETURN_IF_ERROR(load(profiling, item));
+    if (has_time) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
     if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
-    if (profiling->device->has_queues) item->launches = launches_of(seconds);
+    if (has_queues) item->launches = launches_of(seconds);
     report(profiling);
   }
   return DELTA_OK;
@@ -334,28 +345,29 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-double delta_profiler_median(double *samples, uint32_t count) {
+double delta_profiler_quantile(double *samples, uint32_t count, double part) {
   qsort(samples, count, sizeof *samples, by_value);
-  return samples[(count - 1) / 2];
+  return samples[(uint32_t)((count - 1) * part)];
 }
 
-static delta_status_t keep_median(profiling_t *profiling, profiled_node_t *item) {
-  const delta_profile_entry_t entry = {.key = item->key,
-                                       .kernel = item->kernel_name,
-                                       .seconds = delta_profiler_median(item->samples, item->sample_count),
-                                       .workspace_bytes = item->workspace_bytes};
+// Other work of the machine only ever adds, and to some kernels more than to others: of a kernel's times the lower quartile counts.
+static double typical_seconds(profiled_node_t *item) { return delta_profiler_quantile(item->samples, item->sample_count, 0.25); }
+
+static delta_status_t keep_time(profiling_t *profiling, profiled_node_t *item) {
+  const delta_profile_entry_t entry = {
+      .key = item->key, .kernel = item->kernel_name, .seconds = typical_seconds(item), .workspace_bytes = item->workspace_bytes};
   return delta_profile_set(profiling->profiler->profile, &entry);
 }
 
 // A node's kernels come into the profile together, so that one that is there is complete.
-static delta_status_t keep_medians(profiling_t *profiling) {
+static delta_status_t keep_times(profiling_t *profiling) {
   size_t left_out = 0;
   for (size_t begin = 0, end; begin < profiling->nodes.count; begin = end) {
     size_t missing = 0;
     end = end_of_node(profiling, begin);
     for (size_t i = begin; i < end; ++i) missing += profiling->nodes.items[i].sample_count == 0;
     left_out += missing > 0 ? end - begin : 0;
-    for (size_t i = begin; i < end && missing == 0; ++i) DELTA_RETURN_IF_ERROR(keep_median(profiling, &profiling->nodes.items[i]));
+    for (size_t i = begin; i < end && missing == 0; ++i) DELTA_RETURN_IF_ERROR(keep_time(profiling, &profiling->nodes.items[i]));
   }
   if (left_out > 0)
     delta_log(profiling->profiler->options.log, DELTA_LOG_NOTE,
@@ -387,7 +399,7 @@ delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_gr
   find_hopeless(&profiling);
   DELTA_GOTO_IF_ERROR(status, take_turns(&profiling), cleanup);
   profiler->is_changed = true;
-  status = keep_medians(&profiling);
+  status = keep_times(&profiling);
 cleanup:
   deinit_profiling(&profiling);
   profiler->seconds += delta_clock_seconds() - profiling.start_seconds;

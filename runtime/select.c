@@ -62,7 +62,7 @@ static void consider(node_choice_t *choice, uint32_t rank, const delta_kernel_of
   const bool fits = offer->workspace_bytes <= delta_most_workspace_bytes(choice->options->graph, choice->node);
   const delta_profile_entry_t *entry = delta_profile_find(choice->profile, choice->key, offer->name), *best = choice->best_entry;
   bool is_better = !choice->has_best || (fits && !choice->best_fits);
-  if (choice->has_best && fits && choice->best_fits && entry) is_better = !best || delta_profile_is_faster(entry->seconds, best->seconds);
+  if (choice->has_best && fits && choice->best_fits && entry) is_better = !best || delta_profile_is_better(entry, best);
   if (is_better) take(choice, rank, offer, fits, entry);
 }
 

@@ -1,7 +1,7 @@
 // Select: which kernel runs each node. Depends on graph, device, profile and thread count, never on the budget; what it chooses is named by the numerics_id.
 //
-// Of the kernels that do not refuse a node the first is taken, or a later one that the profile knows to be clearly faster. A kernel whose workspace is out of
-// proportion (delta_most_workspace_bytes) is taken only where there is no other. What a plan has chosen is taken as it is.
+// Of the kernels that do not refuse a node the first is taken, or a later one that the profile knows to be better (delta_profile_is_better). A kernel whose
+// workspace is out of proportion (delta_most_workspace_bytes) is taken only where there is no other. What a plan has chosen is taken as it is.
 #ifndef DELTA_RUNTIME_SELECT_H_
 #define DELTA_RUNTIME_SELECT_H_
 
@@ -19,7 +19,7 @@ typedef struct delta_selection {
 
 // What has been chosen before, and is not chosen again. All borrowed; zeroed: nothing has.
 typedef struct delta_kernel_source {
-  // A plan's: one name per node that is no view. MISMATCH where there are more or fewer, or a node cannot be run by the kernel named.
+  // A plan's: one name per node that runs. MISMATCH where there are more or fewer, or a node cannot be run by the kernel named.
   bool is_given;
   const char *const *names;
   uint32_t count;

@@ -185,9 +185,9 @@ Test(profile, the_fastest_layout_is_chosen) {
   }
 }
 
-// The first kernel within the rule of workspaces, or a later one that is clearly faster.
+// The first kernel within the rule of workspaces, or a later one that is better.
 Test(profile, the_best_kernel) {
-  enum { MOST_BYTES = 100 };
+  enum { MIB = 1 << 20, MOST_BYTES = 8 * MIB };
   static const struct {
     delta_profile_entry_t entries[3];
     const char *wanted; // NULL: none
@@ -197,9 +197,15 @@ Test(profile, the_best_kernel) {
       {{{"", "a", 2, 0, 0}, {"", "b", 1, 0, 0}}, "b"},
       {{{"", "a", 1, 0, 0}, {"", "b", 2, 0, 0}}, "a"},
       {{{"", "a", 1, 0, 0}, {"", "b", 0.99, 0, 0}}, "a"},
-      {{{"", "a", 1, 0, 0}, {"", "b", 0.5, 101, 0}, {"", "c", 0.9, 100, 0}}, "c"},
-      {{{"", "a", 2, 101, 0}, {"", "b", 1, 200, 0}}, "a"},
-      {{{"", "a", 1, 101, 0}, {"", "b", 3, 0, 0}}, "b"},
+      // What does not fit.
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.5, 9 * MIB, 0}, {"", "c", 0.9, MIB, 0}}, "c"},
+      {{{"", "a", 2, 9 * MIB, 0}, {"", "b", 1, 10 * MIB, 0}}, "a"},
+      {{{"", "a", 1, 9 * MIB, 0}, {"", "b", 3, 0, 0}}, "b"},
+      // What is worth its memory.
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.9, 4 * MIB, 0}}, "a"},
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.8, 4 * MIB, 0}}, "b"},
+      {{{"", "a", 1, 4 * MIB, 0}, {"", "b", 1.1, 0, 0}}, "b"},
+      {{{"", "a", 1, 4 * MIB, 0}, {"", "b", 1.3, 0, 0}}, "a"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char key[32];

@@ -68,7 +68,9 @@ typedef struct delta_vector_op {
   X(DIV_DOUBLE, 1, 1, 0x5E, 1)                                                       \
   X(MAX_DOUBLE, 1, 1, 0x5F, 1)                                                       \
   X(COMPARE_DOUBLE, 1, 1, 0xC2, 1)                                                   \
-  X(ADD_INTEGER, 1, 1, 0xD4, 1) /* of 64 bits */                                     \
+  X(MULTIPLY_ADD, 2, 1, 0xA8, 1) /* float64: reg = vvvv * reg + rm */                \
+  X(ADD_PRODUCT, 2, 1, 0xB8, 1)  /* float64: reg = vvvv * rm + reg */                \
+  X(ADD_INTEGER, 1, 1, 0xD4, 1)  /* of 64 bits */                                    \
   X(SUB_INTEGER, 1, 1, 0xFB, 1)                                                      \
   X(SHIFT_INTEGER, 1, 1, 0x73, 1)  /* vvvv is the destination, reg says which way */ \
   X(UPPER_HALF_512, 3, 1, 0x1B, 1) /* rm is the destination */                       \

@@ -31,6 +31,10 @@ static void put_constant(const delta_math_writer_t *writer, delta_vector_op_id_t
   put(writer, op, out, a, constant_of(writer, b));
 }
 
+static void put_copy(const delta_math_writer_t *writer, place_t out, delta_vector_operand_t from) {
+  delta_assemble_vector(writer->assembler, DELTA_VECTOR_LOAD, writer->registers[out], 0, from);
+}
+
 // out = a op b
 static void put_after_constant(const delta_math_writer_t *writer, delta_vector_op_id_t op, place_t out, double a, place_t b) {
   const delta_vector_operand_t first = constant_of(writer, a);
@@ -76,11 +80,8 @@ static void put_negative(const delta_math_writer_t *writer, place_t out, place_t
 
 // out = the polynomial with these coefficients, the highest first, at x
 static void put_polynomial(const delta_math_writer_t *writer, place_t out, place_t x, const double *coefficients, size_t count) {
-  put_constant(writer, DELTA_VECTOR_MUL_DOUBLE, out, x, coefficients[0]);
-  for (size_t k = 1; k < count; ++k) {
-    put_constant(writer, DELTA_VECTOR_ADD_DOUBLE, out, out, coefficients[k]);
-    if (k + 1 < count) put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, out, out, x);
-  }
+  put_copy(writer, out, constant_of(writer, coefficients[0]));
+  for (size_t k = 1; k < count; ++k) put_constant(writer, DELTA_VECTOR_MULTIPLY_ADD, out, x, coefficients[k]);
 }
 #define COUNT(list)                                  (sizeof(list) / sizeof *(list))
 #define PUT_POLYNOMIAL(writer, out, x, coefficients) put_polynomial(writer, out, x, coefficients, COUNT(coefficients))
@@ -90,11 +91,10 @@ static void put_exp_parts(const delta_math_writer_t *writer, place_t x, place_t 
   static const double series[] = {0.0013887574554598713, 0.0083690622676430902, 0.041667152341930023,
                                   0.1666650625296155,    0.4999999810400773,    1.0000000106362325};
   const double shift = 6755399441055744.0;
-  put_constant(writer, DELTA_VECTOR_MUL_DOUBLE, power, x, 1.4426950408889634);
-  put_constant(writer, DELTA_VECTOR_ADD_DOUBLE, power, power, shift);
+  put_copy(writer, power, constant_of(writer, shift));
+  put_constant(writer, DELTA_VECTOR_ADD_PRODUCT, power, x, 1.4426950408889634);
   put_constant(writer, DELTA_VECTOR_SUB_DOUBLE, rest, power, shift);
-  put_constant(writer, DELTA_VECTOR_MUL_DOUBLE, rest, rest, 0.6931471805599453);
-  put_registers(writer, DELTA_VECTOR_SUB_DOUBLE, x, x, rest);
+  put_constant(writer, DELTA_VECTOR_ADD_PRODUCT, x, rest, -0.6931471805599453);
   PUT_POLYNOMIAL(writer, rest, x, series);
   put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, rest, rest, x);
   put(writer, DELTA_VECTOR_ADD_INTEGER, power, power, bits_of(writer, 1023 - delta_real_bits(shift)));
@@ -104,16 +104,15 @@ static void put_exp_parts(const delta_math_writer_t *writer, place_t x, place_t 
 // x = e^x
 static void put_exp_real(const delta_math_writer_t *writer, place_t x, place_t rest, place_t power) {
   put_exp_parts(writer, x, rest, power);
-  put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, rest, power, rest);
-  put_registers(writer, DELTA_VECTOR_ADD_DOUBLE, x, rest, power);
+  put_copy(writer, x, in(writer, power));
+  put_registers(writer, DELTA_VECTOR_ADD_PRODUCT, x, power, rest);
 }
 
 // x = e^x - 1
 static void put_expm1_real(const delta_math_writer_t *writer, place_t x, place_t rest, place_t power) {
   put_exp_parts(writer, x, rest, power);
-  put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, rest, power, rest);
-  put_constant(writer, DELTA_VECTOR_SUB_DOUBLE, power, power, 1.0);
-  put_registers(writer, DELTA_VECTOR_ADD_DOUBLE, x, rest, power);
+  put_constant(writer, DELTA_VECTOR_SUB_DOUBLE, x, power, 1.0);
+  put_registers(writer, DELTA_VECTOR_ADD_PRODUCT, x, power, rest);
 }
 
 static void put_exp(const delta_math_writer_t *writer) {
@@ -134,7 +133,7 @@ static void put_sigmoid(const delta_math_writer_t *writer) {
   put_after_constant(writer, DELTA_VECTOR_DIV_DOUBLE, R0, 1.0, R0);
 }
 
-// out = delta_log_real(x), in R1 to R4; out is one of them.
+// R2 = delta_log_real(x); R1, R3 and R4 are lost.
 static void put_log_real(const delta_math_writer_t *writer, place_t x) {
   static const double series[] = {0.14962837608167832, 0.19987397435862839, 0.33333407970042547, 0.99999999931084571};
   const uint64_t half_root = 0x3FE6A09E667F3BCDu, one = 0x3FF0000000000000u;
@@ -152,18 +151,17 @@ static void put_log_real(const delta_math_writer_t *writer, place_t x) {
   put_registers(writer, DELTA_VECTOR_DIV_DOUBLE, mantissa, mantissa, sum);
   put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, square, mantissa, mantissa);
   PUT_POLYNOMIAL(writer, sum, square, series);
-  put_constant(writer, DELTA_VECTOR_MUL_DOUBLE, exponent, exponent, 0.6931471805599453);
   put_constant(writer, DELTA_VECTOR_MUL_DOUBLE, mantissa, mantissa, 2.0);
   put_registers(writer, DELTA_VECTOR_MUL_DOUBLE, mantissa, mantissa, sum);
-  put_registers(writer, DELTA_VECTOR_ADD_DOUBLE, R1, exponent, mantissa);
+  put_constant(writer, DELTA_VECTOR_ADD_PRODUCT, mantissa, exponent, 0.6931471805599453);
 }
 
 // x = delta_log_special(x); R1 to R4 are lost.
 static void put_log_special(const delta_math_writer_t *writer, place_t x) {
   put_log_real(writer, x);
-  put_choice(writer, R1, x, EQUAL, (double)INFINITY, in(writer, x), R1);
+  put_choice(writer, R1, x, EQUAL, (double)INFINITY, in(writer, x), R2);
   // What is not above 0 is NaN, but for 0.
-  delta_assemble_vector(writer->assembler, DELTA_VECTOR_LOAD, writer->registers[R2], 0, constant_of(writer, (double)NAN));
+  put_copy(writer, R2, constant_of(writer, (double)NAN));
   put_choice(writer, R1, x, GREATER, 0, in(writer, R1), R2);
   put_choice(writer, x, x, EQUAL, 0, constant_of(writer, -(double)INFINITY), R1);
 }
