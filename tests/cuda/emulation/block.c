@@ -25,7 +25,8 @@ enum {
   STACK_BYTES = 64 << 10,
 #endif
   SHARED_BYTES = 256 << 10, // most of a block's dynamic shared memory
-  MOST_SITES = 1024
+  MOST_SITES = 1024,
+  SANITIZERS = 31 // of a room, by which ThreadSanitizer knows its threads
 };
 
 typedef enum thread_state { READY, AT_BARRIER, AT_WARP, ENDED } thread_state_t;
@@ -51,6 +52,7 @@ struct delta_emulated_room {
   uint8_t *stacks, *shared; // mappings
   block_thread_t *threads;  // Owned
   uint32_t prepared;        // fibers that exist
+  void *sanitizers[SANITIZERS];
   const delta_emulated_launch_t *launch;
   uint32_t count, current, alive, arrived;
   bool is_wrong;
@@ -269,6 +271,11 @@ static void run_threads(void *argument) {
   }
 }
 
+// Threads that commonly share data (the same lane of other warps, lane w and the first lane of warp w, a power of two apart) are different ones for ThreadSanitizer.
+static void **sanitizer_of(delta_emulated_room_t *room, uint32_t thread) {
+  return &room->sanitizers[(thread + 5 * (thread / LANES)) % SANITIZERS];
+}
+
 static void prepare_threads(delta_emulated_room_t *room, dim3 block) {
   room->count = room->alive = block.x * block.y * block.z;
   for (; room->prepared < room->count; ++room->prepared) {
@@ -276,7 +283,9 @@ static void prepare_threads(delta_emulated_room_t *room, dim3 block) {
     uint8_t *stack = room->stacks + (size_t)room->prepared * (STACK_BYTES + PAGE_BYTES) + PAGE_BYTES;
     mprotect(stack, STACK_BYTES, PROT_READ | PROT_WRITE);
     thread->room = room;
-    delta_fiber_init(&thread->fiber, stack, STACK_BYTES, run_threads, thread);
+    void **sanitizer = sanitizer_of(room, room->prepared);
+    if (!*sanitizer) *sanitizer = delta_fiber_sanitizer_create();
+    delta_fiber_init(&thread->fiber, stack, STACK_BYTES, run_threads, thread, *sanitizer);
   }
   for (uint32_t k = 0; k < room->count; ++k) {
     room->threads[k].state = READY;
@@ -286,7 +295,10 @@ static void prepare_threads(delta_emulated_room_t *room, dim3 block) {
 
 // Threads that wait for ever are forgotten; the next block begins with new ones.
 static void forget_threads(delta_emulated_room_t *room) {
-  for (uint32_t k = 0; k < room->prepared; ++k) delta_fiber_deinit(&room->threads[k].fiber);
+  for (int k = 0; k < SANITIZERS; ++k) {
+    if (room->sanitizers[k]) delta_fiber_sanitizer_destroy(room->sanitizers[k]);
+    room->sanitizers[k] = NULL;
+  }
   room->prepared = 0;
   room->arrived = 0;
 }

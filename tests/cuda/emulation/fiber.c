@@ -67,26 +67,32 @@ void delta_fiber_init_thread(delta_fiber_t *fiber) {
 #endif
 }
 
-void delta_fiber_init(delta_fiber_t *fiber, void *stack, size_t stack_bytes, void (*entry)(void *argument), void *argument) {
-#ifdef DELTA_EMULATED_TSAN
-  fiber->sanitizer = __tsan_create_fiber(0);
-#else
-  fiber->sanitizer = NULL;
-#endif
+void delta_fiber_init(delta_fiber_t *fiber, void *stack, size_t stack_bytes, void (*entry)(void *argument), void *argument,
+                      void *sanitizer) {
+  fiber->sanitizer = sanitizer;
   init_stack(fiber, stack, stack_bytes, entry, argument);
 }
 
-void delta_fiber_deinit(delta_fiber_t *fiber) {
+void *delta_fiber_sanitizer_create(void) {
 #ifdef DELTA_EMULATED_TSAN
-  __tsan_destroy_fiber(fiber->sanitizer);
+  return __tsan_create_fiber(0);
+#else
+  return NULL;
 #endif
-  fiber->sanitizer = NULL;
+}
+
+void delta_fiber_sanitizer_destroy(void *sanitizer) {
+#ifdef DELTA_EMULATED_TSAN
+  __tsan_destroy_fiber(sanitizer);
+#else
+  (void)sanitizer;
+#endif
 }
 
 void delta_fiber_switch(delta_fiber_t *from, delta_fiber_t *to) {
 #ifdef DELTA_EMULATED_TSAN
   enum { NO_ORDER = 1 };
-  __tsan_switch_to_fiber(to->sanitizer, NO_ORDER);
+  if (to->sanitizer != from->sanitizer) __tsan_switch_to_fiber(to->sanitizer, NO_ORDER);
 #endif
   jump(from, to);
 }

@@ -22,9 +22,12 @@ typedef struct delta_fiber {
 
 // The flow of control of the calling thread itself.
 void delta_fiber_init_thread(delta_fiber_t *fiber);
-// `entry` must not return.
-void delta_fiber_init(delta_fiber_t *fiber, void *stack, size_t stack_bytes, void (*entry)(void *argument), void *argument);
-void delta_fiber_deinit(delta_fiber_t *fiber);
+// `entry` must not return. `sanitizer` is of delta_fiber_sanitizer_create; fibers that share one are in order for ThreadSanitizer.
+void delta_fiber_init(delta_fiber_t *fiber, void *stack, size_t stack_bytes, void (*entry)(void *argument), void *argument,
+                      void *sanitizer);
+// NULL in builds without ThreadSanitizer. There are few: beyond 255 threads and fibers it forgets what it has seen.
+void *delta_fiber_sanitizer_create(void);
+void delta_fiber_sanitizer_destroy(void *sanitizer);
 // Goes on with `to`; returns when something switches back. No order between the two.
 void delta_fiber_switch(delta_fiber_t *from, delta_fiber_t *to);
 
