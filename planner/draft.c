@@ -18,8 +18,24 @@ static void touch(delta_draft_t *draft, uint32_t buffer, uint32_t s) {
   entry->is_pinned |= s < draft->run_count;
 }
 
+// The step whose inputs an output takes over in a row, or NULL.
+static const delta_schedule_step_t *row_of(const delta_draft_t *draft, const delta_draft_buffer_t *output) {
+  if (output->is_gone || output->entry.inplace_of == NONE) return NULL;
+  const delta_schedule_step_t *step = &draft->steps.items[output->entry.first_step];
+  return step->kind == DELTA_STEP_RUN && (draft->problem->steps[step->problem_step].flags & DELTA_STEP_IN_ROW) ? step : NULL;
+}
+
+// Whether all inputs of a row end there. They and the outputs never move.
+static bool is_row(const delta_draft_t *draft, const delta_schedule_step_t *row, uint32_t step) {
+  bool is_row = true;
+  for (uint32_t k = 0; k < row->input_count && is_row; ++k) is_row = draft->buffers.items[row->inputs[k]].entry.last_step == step;
+  return is_row;
+}
+
 // Whether an in-place pair is still one.
 static bool is_pair(const delta_draft_t *draft, const delta_draft_buffer_t *output) {
+  const delta_schedule_step_t *row = row_of(draft, output);
+  if (row) return is_row(draft, row, output->entry.first_step);
   const delta_draft_buffer_t *input = &draft->buffers.items[output->entry.inplace_of];
   return !output->is_gone && !input->is_gone && input->is_placed && output->is_placed &&
          input->entry.last_step == output->entry.first_step && input->entry.offset_bytes == output->entry.offset_bytes &&
@@ -68,6 +84,21 @@ static bool share_bytes(uint64_t begin_a, uint64_t bytes_a, uint64_t begin_b, ui
   return begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a;
 }
 
+// Whether one of two buffers takes over bytes of the other.
+static bool takes_over(const delta_draft_t *draft, uint32_t output, uint32_t input) {
+  const delta_draft_buffer_t *entry = &draft->buffers.items[output];
+  const delta_schedule_step_t *row = row_of(draft, entry);
+  return row ? delta_draft_reads(row, input) : entry->entry.inplace_of == input;
+}
+
+bool delta_draft_lies_in_row(const delta_draft_t *draft, uint32_t buffer) {
+  if (row_of(draft, &draft->buffers.items[buffer])) return true;
+  for (uint32_t o = 0; o < draft->buffers.count; ++o) {
+    if (row_of(draft, &draft->buffers.items[o]) && takes_over(draft, o, buffer)) return true;
+  }
+  return false;
+}
+
 // The end of what lies in a buffer's way at an offset; 0: nothing does.
 static uint64_t find_obstacle(const delta_draft_t *draft, uint32_t b, uint64_t offset_bytes) {
   const delta_buffer_t *wanted = &draft->buffers.items[b].entry;
@@ -77,8 +108,9 @@ static uint64_t find_obstacle(const delta_draft_t *draft, uint32_t b, uint64_t o
     const delta_buffer_t *entry = &other->entry;
     if (entry->first_step > wanted->last_step || wanted->first_step > entry->last_step) continue;
     if (!share_bytes(offset_bytes, wanted->size_bytes, entry->offset_bytes, entry->size_bytes)) continue;
-    const bool is_partner = wanted->inplace_of == o || entry->inplace_of == b;
-    if (is_partner && entry->offset_bytes == offset_bytes) continue;
+    const bool is_in_row = row_of(draft, &draft->buffers.items[b]) || row_of(draft, other);
+    const bool is_partner = takes_over(draft, b, o) || takes_over(draft, o, b);
+    if (is_partner && (is_in_row || entry->offset_bytes == offset_bytes)) continue;
     return entry->offset_bytes + entry->size_bytes;
   }
   return 0;
@@ -106,7 +138,8 @@ bool delta_draft_place(delta_draft_t *draft, uint32_t buffer) {
   const delta_draft_buffer_t *entry = &draft->buffers.items[buffer];
   const uint64_t size_bytes = entry->entry.size_bytes, here_bytes = entry->entry.offset_bytes;
   if (entry->is_gone) return true;
-  if (entry->is_pinned) return find_obstacle(draft, buffer, here_bytes) == 0;
+  if (entry->is_pinned || (entry->is_placed && delta_draft_lies_in_row(draft, buffer)))
+    return find_obstacle(draft, buffer, here_bytes) == 0;
   if (size_bytes > draft->capacity_bytes) return false;
   const bool may_stay = entry->is_placed && here_bytes <= draft->capacity_bytes - size_bytes;
   if (may_stay && find_obstacle(draft, buffer, here_bytes) == 0) return true;

@@ -78,6 +78,8 @@ DELTA_MUST_USE delta_status_t delta_draft_prune(delta_draft_t *draft);
 bool delta_draft_place(delta_draft_t *draft, uint32_t buffer);
 // The step that writes a buffer, or DELTA_PROBLEM_NONE.
 uint32_t delta_draft_writer(const delta_draft_t *draft, uint32_t buffer);
+// Whether a buffer is taken over in a row, or takes others over: such buffers stay where they are, and no edit names them.
+bool delta_draft_lies_in_row(const delta_draft_t *draft, uint32_t buffer);
 // Whether a step reads a buffer.
 bool delta_draft_reads(const delta_schedule_step_t *step, uint32_t buffer);
 

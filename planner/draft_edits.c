@@ -77,6 +77,7 @@ delta_status_t delta_draft_keep(delta_draft_t *draft, uint32_t before, uint32_t 
   if (stay->is_gone || later->is_gone || stay->entry.tensor != later->entry.tensor || writer == NONE || writer < draft->run_count)
     return DELTA_OK;
   if (stay->entry.last_step >= later->entry.first_step || is_lost(draft, before)) return DELTA_OK;
+  if (delta_draft_lies_in_row(draft, before) || delta_draft_lies_in_row(draft, after)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_draft_save(draft));
   // The step that brought the tensor back does it for nobody: it is pruned, or, when others need it, its result goes nowhere.
   uint32_t nowhere = NONE;
@@ -121,7 +122,7 @@ static bool holds(const rebuild_t *rebuild, uint32_t b) {
   const delta_draft_t *draft = rebuild->draft;
   const delta_buffer_t *entry = &draft->buffers.items[b].entry;
   if (entry->last_step >= rebuild->at) return true;
-  if (is_lost(draft, b)) return false;
+  if (is_lost(draft, b) || delta_draft_lies_in_row(draft, b)) return false;
   for (uint32_t o = 0; o < draft->buffers.count; ++o) {
     const delta_draft_buffer_t *other = &draft->buffers.items[o];
     if (o == b || other->is_gone || !other->is_placed) continue;
@@ -267,6 +268,7 @@ delta_status_t delta_draft_rebuild(delta_draft_t *draft, uint32_t after, bool *o
   const uint32_t writer = delta_draft_writer(draft, after), reader = find_reader(draft, after);
   if (writer == NONE || writer < draft->run_count || reader == NONE || draft->steps.items[writer].kind != DELTA_STEP_SWAP_IN)
     return DELTA_OK;
+  if (delta_draft_lies_in_row(draft, after)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_draft_save(draft));
   const delta_draft_buffer_t gone = draft->buffers.items[after];
   draft->buffers.items[after].entry.tensor = NONE; // its own copy is no source
@@ -358,7 +360,7 @@ delta_status_t delta_draft_release(delta_draft_t *draft, uint32_t buffer, uint32
   const delta_draft_buffer_t entry = draft->buffers.items[buffer];
   const uint32_t reader = next_use(draft, buffer, step);
   if (entry.is_gone || entry.entry.tensor == NONE || reader == NONE || reader < draft->run_count || reader <= step + 1) return DELTA_OK;
-  if (draft->problem->tensors[entry.entry.tensor].flags & DELTA_TENSOR_PINNED) return DELTA_OK;
+  if ((draft->problem->tensors[entry.entry.tensor].flags & DELTA_TENSOR_PINNED) || delta_draft_lies_in_row(draft, buffer)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_draft_save(draft));
   uint32_t back = NONE, added = 0;
   if (rebuilds) {
