@@ -165,12 +165,13 @@ static delta_status_t lower_others(delta_amender_t *amender, bool *is_stuck) {
   delta_draft_t *draft = &amender->draft;
   int releases = 0;
   for (uint32_t b; (b = find_largest_high(draft, is_stuck, false)) != NONE;) {
-    if (delta_draft_place(draft, b)) {
+    if (delta_draft_place(draft, b) && !is_high(draft, b)) {
       ++amender->counts.moved;
       continue;
     }
     bool is_done = false;
-    if (releases++ < MOST_RELEASES) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &is_done));
+    // What lies in a row does not move.
+    if (!delta_draft_lies_in_row(draft, b) && releases++ < MOST_RELEASES) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &is_done));
     if (!is_done) is_stuck[b] = true;
   }
   return DELTA_OK;
