@@ -1,4 +1,4 @@
-// Times the CPU kernels one by one: for each node of a table what every kernel makes of it, in milliseconds (the least of several runs), bytes and
+// Times the CPU kernels one by one: for each node of a table what every kernel makes of it, in milliseconds (the least of many runs), bytes and
 // operations a second, beside a plain copy of as many bytes.
 //
 //   kernels [threads] [part of a name]
@@ -11,7 +11,10 @@
 #include "runtime/cpu/team.h"
 #include "runtime/device.h"
 
-enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, RUNS = 7, ALIGNMENT_BYTES = 64 };
+enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, LEAST_RUNS = 7, ALIGNMENT_BYTES = 64 };
+
+// Of one kernel.
+static const double enough_seconds = 0.3;
 
 typedef struct bench_input {
   delta_dtype_t dtype;
@@ -55,6 +58,27 @@ typedef struct bench_row {
   NODE(POINTWISE, delta_pointwise_attrs_t, shape, {DELTA_DTYPE_FLOAT32},               \
        {DELTA_DTYPE_FLOAT32, 1, 2, 1, {1}, (delta_expr_instr_t[]){IN(0), DO(op, 0)}}), \
       1, 1
+#define NUMBER(value)                        \
+  {                                          \
+    DELTA_EXPR_CONST, {0}, { .real = value } \
+  }
+// x (1 + erf(x / sqrt 2)) / 2 of x + bias, and its derivative times another input.
+#define GELU_VALUES \
+  IN(0), IN(1), DO(ADD, 0, 1), NUMBER(0.70710678118654752), DO(MUL, 2, 3), DO(ERF, 4), NUMBER(1), DO(ADD, 5, 6), NUMBER(0.5), DO(MUL, 2, 8)
+#define GELU(...)                                                                                  \
+  NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(__VA_ARGS__), {DELTA_DTYPE_FLOAT32},              \
+       {DELTA_DTYPE_FLOAT32, 2, 11, 1, {10}, (delta_expr_instr_t[]){GELU_VALUES, DO(MUL, 9, 7)}}), \
+      2, 1
+#define GELU_GRAD(...)                                                                                                           \
+  NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(__VA_ARGS__), {DELTA_DTYPE_FLOAT32},                                            \
+       {DELTA_DTYPE_FLOAT32,                                                                                                     \
+        3,                                                                                                                       \
+        20,                                                                                                                      \
+        1,                                                                                                                       \
+        {19},                                                                                                                    \
+        (delta_expr_instr_t[]){GELU_VALUES, DO(MUL, 7, 8), DO(MUL, 9, 2), DO(NEG, 11), DO(EXP, 12), NUMBER(0.39894228040143268), \
+                               DO(MUL, 13, 14), DO(MUL, 15, 2), DO(ADD, 16, 10), IN(2), DO(MUL, 17, 18)}}),                      \
+      3, 1
 #define ADD_BIAS(...)                                                                             \
   NODE(POINTWISE, delta_pointwise_attrs_t, SHAPE(__VA_ARGS__), {DELTA_DTYPE_FLOAT32},             \
        {DELTA_DTYPE_FLOAT32, 2, 3, 1, {2}, (delta_expr_instr_t[]){IN(0), IN(1), DO(ADD, 0, 1)}}), \
@@ -64,21 +88,46 @@ typedef struct bench_row {
        {DELTA_DTYPE_FLOAT32, 1, 1, 1, {0}, (delta_expr_instr_t[]){IN(0)}}),                  \
       1, 1
 
+// What a normalisation's gradient sums behind a ReLU: of dy where x * scale + shift is above 0, and of that times x.
+#define GRADIENT_SUMS(...)                                                                                                             \
+  NODE(REDUCE, delta_reduce_attrs_t, SHAPE(__VA_ARGS__), 13, {DELTA_REDUCE_SUM, DELTA_REDUCE_SUM},                                     \
+       {DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32},                                                                                     \
+       {DELTA_DTYPE_FLOAT32,                                                                                                           \
+        4,                                                                                                                             \
+        10,                                                                                                                            \
+        2,                                                                                                                             \
+        {8, 9},                                                                                                                        \
+        (delta_expr_instr_t[]){IN(0), IN(1), IN(2), IN(3), DO(MUL, 1, 2), DO(ADD, 4, 3), NUMBER(0), DO(LE, 5, 6), DO(SELECT, 7, 6, 0), \
+                               DO(MUL, 8, 1)}}),                                                                                       \
+      4, 2
+
 static const bench_row_t rows[] = {
     {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
     {"add bias 32x64x56x56", ADD_BIAS(32, 64, 56, 56), {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
     {"add bias, blocks of 16", ADD_BIAS(16, 60, 7, 7, 16), {REALS(16, 60, 7, 7, 16), REALS(1, 60, 1, 1, 16)}, 0},
     {"add bias, rows 512x768", ADD_BIAS(512, 768), {REALS(512, 768), REALS(768)}, 0},
     {"relu 6.4M", UNARY(RELU, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"exp 6.4M", UNARY(EXP, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"log 6.4M", UNARY(LOG, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"tanh 6.4M", UNARY(TANH, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"erf 6.4M", UNARY(ERF, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"sigmoid 6.4M", UNARY(SIGMOID, SHAPE(6422528)), {REALS(6422528)}, 0},
-    {"sqrt 6.4M", UNARY(SQRT, SHAPE(6422528)), {REALS(6422528)}, 0},
+    {"exp 128x3072", UNARY(EXP, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
+    {"log 128x3072", UNARY(LOG, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
+    {"tanh 128x3072", UNARY(TANH, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
+    {"erf 128x3072", UNARY(ERF, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
+    {"sigmoid 128x3072", UNARY(SIGMOID, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
+    {"gelu 512x3072", GELU(512, 3072), {REALS(512, 3072), REALS(3072)}, 0},
+    {"gelu gradient 512x3072", GELU_GRAD(512, 3072), {REALS(512, 3072), REALS(3072), REALS(512, 3072)}, 0},
+    {"sqrt 128x3072", UNARY(SQRT, SHAPE(128, 3072)), {REALS(128, 3072)}, 0},
     {"sum of channels 32x64x56x56", SUM(SHAPE(32, 64, 56, 56), 13), {REALS(32, 64, 56, 56)}, 0},
     {"sum of rows 4096x1024", SUM(SHAPE(4096, 1024), 2), {REALS(4096, 1024)}, 0},
     {"sum of columns 4096x1024", SUM(SHAPE(4096, 1024), 1), {REALS(4096, 1024)}, 0},
+    {"gradient sums 16x36x14x14x16",
+     GRADIENT_SUMS(16, 36, 14, 14, 16),
+     {REALS(16, 36, 14, 14, 16), REALS(16, 36, 14, 14, 16), REALS(1, 36, 1, 1, 16), REALS(1, 36, 1, 1, 16)},
+     0},
+    {"gradient sums 16x6x112x112x16",
+     GRADIENT_SUMS(16, 6, 112, 112, 16),
+     {REALS(16, 6, 112, 112, 16), REALS(16, 6, 112, 112, 16), REALS(1, 6, 1, 1, 16), REALS(1, 6, 1, 1, 16)},
+     0},
+    {"moments, blocks 16x36x14x14x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 36, 14, 14, 16)}, 0},
+    {"moments, blocks 16x6x112x112x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 6, 112, 112, 16)}, 0},
     {"moments, channels 32x64x56x56", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 64, 56, 56)}, 0},
     {"moments, channels 32x512x7x7", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 512, 7, 7)}, 0},
     {"moments, rows 4096x768", NODE(MOMENTS, delta_moments_attrs_t, 2), 1, 2, {REALS(4096, 768)}, 0},
@@ -331,7 +380,8 @@ static double copy_seconds(size_t size_bytes, int32_t threads) {
   char *from = make_buffer(size_bytes), *to = make_buffer(size_bytes);
   const bench_copy_t copy = {to, from, size_bytes, CHUNKS};
   double least = 1e9;
-  for (int run = 0; run < RUNS; ++run) {
+  const double end = seconds_now() + enough_seconds;
+  for (int run = 0; run < LEAST_RUNS || seconds_now() < end; ++run) {
     double start = seconds_now();
     delta_team_run(threads, CHUNKS, (int64_t)(size_bytes / CHUNKS), copy_chunks, &copy);
     double seconds = seconds_now() - start;
@@ -375,7 +425,8 @@ static delta_status_t time_kernel(delta_device_t *device, const delta_graph_t *g
   delta_status_t status = device->driver->kernel_prepare(device, graph, (delta_node_id_t){0}, rank, &kernel);
   const delta_kernel_buffers_t launch = {(const void *const *)buffers->inputs, buffers->outputs, workspace};
   *out_seconds = 1e9;
-  for (int run = 0; !status && run < RUNS; ++run) {
+  const double end = seconds_now() + enough_seconds;
+  for (int run = 0; !status && (run < LEAST_RUNS || seconds_now() < end); ++run) {
     double start = seconds_now();
     status = device->driver->launch(device, DELTA_LANE_COMPUTE, kernel, &launch);
     double seconds = seconds_now() - start;

@@ -92,9 +92,9 @@ int main(int argc, char **argv) {
   delta_plan_options_init(&options);
   options.loss = "cross_entropy";
   options.device = "cpu";
-  options.profile = "estimate";
   options.init = "random";
   options.budget = "unlimited";
+  options.profile = NULL;
   bool understood = argc > 1 && argc % 2 == 0;
   for (int k = 2; understood && k + 1 < argc; k += 2) understood = take_option(&options, argv[k], argv[k + 1]);
   if (!understood) {
@@ -105,6 +105,9 @@ int main(int argc, char **argv) {
     return 2;
   }
   options.model_path = argv[1];
+  // A device that is not there is a profile already.
+  const bool is_there = strcmp(options.device, "cpu") == 0;
+  if (!options.profile && is_there) options.profile = "estimate";
   const delta_status_t status = print_table(&options);
   if (!status) return 0;
   fprintf(stderr, "%s: %s\n", argv[1], delta_status_message(status));

@@ -54,3 +54,5 @@ add_test(NAME long_kills COMMAND run_kills ${PROJECT_SOURCE_DIR}/examples/digits
 set_tests_properties(long_kills PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME long_surprises COMMAND ${delta_surprise_command} --scripts 200)
 set_tests_properties(long_surprises PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)
+add_test(NAME long_budgets COMMAND run_budgets --graph resnet50 --batch 4 --optimizer sgd --threads 2)
+set_tests_properties(long_budgets PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)

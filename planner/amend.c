@@ -7,6 +7,7 @@
 #define NONE DELTA_PROBLEM_NONE
 
 enum { CHUNKS = 4 };                   // the gaps that may be made again are tried in so many parts
+enum { MOST_TRIES = 8 };               // tensors that make way for one that must stay
 static const double LEAST_GAIN = 0.02; // of the time that is left: less is not worth it
 
 // ---- Gaps
@@ -99,6 +100,7 @@ static delta_status_t open_amender(delta_amender_t *amender, const delta_amend_o
   *amender = (delta_amender_t){.options = options};
   DELTA_RETURN_IF_ERROR(
       delta_draft_init(&amender->draft, options->problem, options->schedule, options->has_run, options->capacity_bytes, allocator));
+  amender->draft.dead_are_lost = options->dead_are_lost;
   if (options->host_limit_bytes > amender->draft.host_limit_bytes) amender->draft.host_limit_bytes = options->host_limit_bytes;
   for (uint32_t i = 0; i < options->taken_count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_draft_reserve(&amender->draft, options->taken[i].offset_bytes, options->taken[i].size_bytes));
@@ -214,7 +216,7 @@ static int by_price(const void *a, const void *b) {
 static delta_status_t keep_all(delta_amender_t *amender) {
   bool is_done;
   DELTA_RETURN_IF_ERROR(delta_amender_list_gaps(amender));
-  qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_price);
+  if (amender->gaps.count > 0) qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_price);
   for (size_t i = 0; i < amender->gaps.count; ++i) DELTA_RETURN_IF_ERROR(keep(amender, &amender->gaps.items[i], &is_done));
   return DELTA_OK;
 }
@@ -252,7 +254,7 @@ static delta_status_t hurry(delta_amender_t *amender) {
   bool is_done;
   DELTA_RETURN_IF_ERROR(keep_all(amender));
   if (amender->counts.kept > 0) DELTA_RETURN_IF_ERROR(take_if_faster(amender));
-  qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_ratio);
+  if (amender->gaps.count > 0) qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_ratio);
   const size_t chunk = amender->gaps.count / CHUNKS + 1;
   for (size_t i = 0; i < amender->gaps.count && ratio_of(&amender->gaps.items[i]) < 1; ++i) {
     DELTA_RETURN_IF_ERROR(rebuild(amender, &amender->gaps.items[i], &is_done));
@@ -294,14 +296,25 @@ static bool has_refused(const delta_amender_t *amender) {
   return false;
 }
 
+// A gap is kept, if need be with others making way, or made again.
+static delta_status_t close_gap(delta_amender_t *amender, const delta_amend_gap_t *gap) {
+  bool is_done, has_way = true;
+  DELTA_RETURN_IF_ERROR(keep(amender, gap, &is_done));
+  if (!is_done) DELTA_RETURN_IF_ERROR(rebuild(amender, gap, &is_done));
+  for (int tries = 0; tries < MOST_TRIES && !is_done && has_way && gap->before != NONE; ++tries) {
+    const delta_draft_buffer_t *buffers = amender->draft.buffers.items;
+    const uint32_t first = buffers[gap->before].entry.last_step, last = buffers[gap->after].entry.first_step;
+    DELTA_RETURN_IF_ERROR(delta_amender_let_go(amender, gap->before, first, last, false, &has_way));
+    if (has_way) DELTA_RETURN_IF_ERROR(keep(amender, gap, &is_done));
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t avoid(delta_amender_t *amender) {
   DELTA_RETURN_IF_ERROR(delta_amender_list_gaps(amender));
   for (size_t i = 0; i < amender->gaps.count; ++i) {
     const delta_amend_gap_t *gap = &amender->gaps.items[i];
-    bool is_done;
-    if (!gap->is_swap || !is_refused(amender, gap)) continue;
-    DELTA_RETURN_IF_ERROR(keep(amender, gap, &is_done));
-    if (!is_done) DELTA_RETURN_IF_ERROR(rebuild(amender, gap, &is_done));
+    if (gap->is_swap && is_refused(amender, gap)) DELTA_RETURN_IF_ERROR(close_gap(amender, gap));
   }
   if (amender->counts.kept + amender->counts.rebuilt == 0 || has_refused(amender)) return DELTA_OK;
   double seconds;

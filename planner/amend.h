@@ -17,6 +17,7 @@ typedef struct delta_amend_options {
   const bool *is_refused;           // by step: a copy that has failed; NULL: none has
   const delta_taken_bytes_t *taken; // beside the schedule's buffers
   uint32_t taken_count;
+  bool dead_are_lost;        // bytes that no step needs any more have been written over (to find faults): they cannot be needed again
   uint64_t capacity_bytes;   // where the arena is to end
   uint64_t host_limit_bytes; // where slots of the tier below may end; below host_bytes: no new ones
 } delta_amend_options_t;

@@ -26,6 +26,9 @@ typedef struct delta_amender {
 } delta_amender_t;
 
 DELTA_MUST_USE delta_status_t delta_amender_list_gaps(delta_amender_t *amender);
+// Lets one of those go, by filter and director, that live at the fullest step between two. `except` stays. May it be copied below, else only made again.
+DELTA_MUST_USE delta_status_t delta_amender_let_go(delta_amender_t *amender, uint32_t except, uint32_t first_step, uint32_t last_step,
+                                                   bool may_swap, bool *out_done);
 // Makes the draft the best so far.
 DELTA_MUST_USE delta_status_t delta_amender_take(delta_amender_t *amender, double seconds);
 // The frame of all: opens, changes, closes.

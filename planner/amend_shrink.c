@@ -84,48 +84,53 @@ static delta_status_t list_leavings(const delta_draft_t *draft, draft_view_t *vi
         .price = fmin(costs.rebuild_seconds, costs.swap_seconds) / (double)draft->buffers.items[gap.buffer].entry.size_bytes};
     if (leaving.price < INFINITY) DELTA_RETURN_IF_ERROR(delta_array_push(draft->allocator, out_leavings, &leaving));
   }
-  qsort(out_leavings->items, out_leavings->count, sizeof *out_leavings->items, by_price);
+  if (out_leavings->count > 0) qsort(out_leavings->items, out_leavings->count, sizeof *out_leavings->items, by_price);
   return DELTA_OK;
 }
 
-static delta_status_t release(delta_amender_t *amender, uint32_t buffer, uint32_t use, bool rebuilds, bool *out_done) {
-  DELTA_RETURN_IF_ERROR(delta_draft_release(&amender->draft, buffer, use, rebuilds, out_done));
-  if (!*out_done) {
+static delta_status_t release(delta_amender_t *amender, uint32_t buffer, uint32_t use, bool rebuilds, bool may_swap, bool *out_done) {
+  DELTA_RETURN_IF_ERROR(delta_draft_release(&amender->draft, buffer, use, rebuilds || !may_swap, out_done));
+  if (!*out_done && may_swap) {
     rebuilds = !rebuilds;
     DELTA_RETURN_IF_ERROR(delta_draft_release(&amender->draft, buffer, use, rebuilds, out_done));
   }
-  amender->counts.swapped += *out_done && !rebuilds;
-  amender->counts.rebuilt += *out_done && rebuilds;
+  amender->counts.swapped += *out_done && !rebuilds && may_swap;
+  amender->counts.rebuilt += *out_done && (rebuilds || !may_swap);
   return DELTA_OK;
 }
 
-// The step in a buffer's life at which most lives.
-static uint32_t find_fullest(const draft_view_t *view, const delta_draft_t *draft, uint32_t buffer) {
-  const delta_buffer_t *entry = &draft->buffers.items[buffer].entry;
-  uint32_t fullest = entry->first_step > draft->run_count ? entry->first_step : draft->run_count;
-  for (uint32_t s = fullest; s <= entry->last_step && s < draft->steps.count; ++s) {
+// The step between two at which most lives.
+static uint32_t find_fullest(const draft_view_t *view, const delta_draft_t *draft, uint32_t first_step, uint32_t last_step) {
+  uint32_t fullest = first_step > draft->run_count ? first_step : draft->run_count;
+  for (uint32_t s = fullest; s <= last_step && s < draft->steps.count; ++s) {
     if (view->timeline.live_bytes[s] > view->timeline.live_bytes[fullest]) fullest = s;
   }
   return fullest;
 }
 
-// Lets one of those go that live while a buffer needs its place.
-static delta_status_t let_one_go(delta_amender_t *amender, uint32_t buffer, bool *out_done) {
+delta_status_t delta_amender_let_go(delta_amender_t *amender, uint32_t except, uint32_t first_step, uint32_t last_step, bool may_swap,
+                                    bool *out_done) {
   delta_draft_t *draft = &amender->draft;
   draft_view_t view;
   leavings_t leavings = {0};
   *out_done = false;
   delta_status_t status = open_view(draft, &view);
-  const uint32_t step = status ? 0 : find_fullest(&view, draft, buffer);
-  if (!status) status = list_leavings(draft, &view, step, &leavings);
+  const uint32_t step = status ? 0 : find_fullest(&view, draft, first_step, last_step);
+  if (!status && step < draft->steps.count) status = list_leavings(draft, &view, step, &leavings);
   close_view(draft, &view);
   for (size_t i = 0; i < leavings.count && !status && !*out_done; ++i) {
     const leaving_t *leaving = &leavings.items[i];
-    if (leaving->gap.buffer == buffer) continue;
-    status = release(amender, leaving->gap.buffer, last_use(draft, leaving->gap.buffer, step), leaving->rebuilds, out_done);
+    if (leaving->gap.buffer == except) continue;
+    status = release(amender, leaving->gap.buffer, last_use(draft, leaving->gap.buffer, step), leaving->rebuilds, may_swap, out_done);
   }
   delta_array_deinit(draft->allocator, &leavings);
   return status;
+}
+
+// Lets one of those go that live while a buffer needs its place.
+static delta_status_t let_one_go(delta_amender_t *amender, uint32_t buffer, bool *out_done) {
+  const delta_buffer_t *entry = &amender->draft.buffers.items[buffer].entry;
+  return delta_amender_let_go(amender, buffer, entry->first_step, entry->last_step, true, out_done);
 }
 
 // ---- Finding places
@@ -149,7 +154,7 @@ static delta_status_t lower_pinned(delta_amender_t *amender, bool *is_stuck) {
     is_stuck[b] = true;
     for (int tries = 0; tries < MOST_TRIES && has_room && !is_done && draft->buffers.items[b].entry.last_step >= draft->run_count;
          ++tries) {
-      DELTA_RETURN_IF_ERROR(release(amender, b, last_use(draft, b, now), false, &is_done));
+      DELTA_RETURN_IF_ERROR(release(amender, b, last_use(draft, b, now), false, true, &is_done));
       if (!is_done) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &has_room));
     }
   }

@@ -4,7 +4,12 @@
 // may have to be a little further down than its peak says. Both searches are bounded by a number of layouts.
 #include "planner/descent.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "planner/bound_model.h"
+#include "planner/search_state.h"
 
 enum { MOST_LEAST_LAYOUTS = 3, MOST_STOP_LAYOUTS = 3 };
 
@@ -15,39 +20,99 @@ delta_status_t delta_finish_schedule(const delta_problem_t *problem, delta_wait_
   return delta_simulate(problem, schedule, allocator);
 }
 
-static delta_status_t go_down(delta_descent_t *descent) {
-  delta_releaser_t releaser;
-  DELTA_RETURN_IF_ERROR(delta_releaser_init(&releaser, descent->problem, descent->order, false, descent->allocator));
-  delta_status_t status = DELTA_OK;
-  for (bool found = true; found;) {
-    const uint64_t before_bytes = releaser.schedule->peak_bytes;
-    DELTA_GOTO_IF_ERROR(status, delta_releaser_advance(&releaser, &found), cleanup);
-    // Of what is decided together, only the whole is known to lower the peak.
-    for (size_t i = 0; found && i < releaser.taken.count; ++i) {
-      const bool is_last = i + 1 == releaser.taken.count;
-      const delta_descent_move_t move = {.decision = releaser.taken.items[i],
-                                         .peak_bytes = is_last ? releaser.schedule->peak_bytes : before_bytes};
-      DELTA_GOTO_IF_ERROR(status, delta_array_push(descent->allocator, &descent->moves, &move), cleanup);
-    }
+// ---- The way down
+
+// Evaluations times steps: in long programs the way ends before the last of it is found.
+static const uint64_t MOST_STEPS_EVALUATED = 50 * 1000 * 1000;
+
+typedef struct descent_walk {
+  delta_descent_t *descent;
+  const delta_search_state_t *state;
+  uint8_t *actions; // Owned; by gap, before the last change
+  uint64_t peak_bytes;
+} descent_walk_t;
+
+// What nothing can be below: the bytes of the step that needs most.
+static uint64_t find_floor(const delta_problem_t *problem) {
+  int64_t most_bytes = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) {
+    const int64_t bytes = delta_bound_step_bytes(problem, &problem->steps[s]);
+    if (bytes > most_bytes) most_bytes = bytes;
   }
-cleanup:
-  delta_releaser_deinit(&releaser);
+  return (uint64_t)most_bytes;
+}
+
+// Of what is decided together, only the whole is known to lower the peak.
+static delta_status_t note_moves(void *self, const delta_search_plan_t *now) {
+  descent_walk_t *walk = self;
+  const delta_gap_map_t *map = &walk->state->map;
+  for (uint32_t g = 0; g < map->gap_count; ++g) {
+    if (now->actions[g] == walk->actions[g]) continue;
+    walk->actions[g] = now->actions[g];
+    const delta_decision_t decision = {.tensor = map->tensors[g], .use = map->uses[g], .action = (delta_action_t)now->actions[g]};
+    DELTA_RETURN_IF_ERROR(delta_array_push(walk->descent->allocator, &walk->descent->moves,
+                                           &((delta_descent_move_t){.decision = decision, .peak_bytes = walk->peak_bytes})));
+  }
+  walk->peak_bytes = now->evaluation.peak_bytes;
+  walk->descent->moves.items[walk->descent->moves.count - 1].peak_bytes = walk->peak_bytes;
+  return DELTA_OK;
+}
+
+static delta_status_t walk_down(delta_search_state_t *state, delta_descent_t *descent) {
+  descent_walk_t walk = {.descent = descent, .state = state};
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(descent->allocator, state->map.gap_count, &walk.actions));
+  memcpy(walk.actions, state->map.defaults, state->map.gap_count);
+  memcpy(state->now.actions, state->map.defaults, state->map.gap_count);
+  delta_status_t status = delta_search_measure(state, &state->now);
+  walk.peak_bytes = state->now.evaluation.peak_bytes;
+  if (!status) status = delta_search_descend(state, delta_search_lane_seconds(state), note_moves, &walk);
+  delta_release(descent->allocator, walk.actions);
+  return status;
+}
+
+static delta_status_t go_down(delta_descent_t *descent) {
+  const delta_search_options_t options = {.liberties = {true, true},
+                                          .capacity_bytes = find_floor(descent->problem),
+                                          .effort = {.evaluation_limit = MOST_STEPS_EVALUATED / (descent->problem->step_count + 1) + 1}};
+  delta_search_state_t state = {.problem = descent->problem,
+                                .order = descent->order,
+                                .options = &options,
+                                .allocator = descent->allocator,
+                                .best = {.evaluation = {.seconds = INFINITY}},
+                                .is_together = true};
+  delta_status_t status = delta_search_state_init(&state);
+  if (!status) status = walk_down(&state, descent);
+  delta_search_state_deinit(&state);
   return status;
 }
 
 // ---- Schedules on the way
 
-// Puts a move's decision into a sorted list that has room for it.
-static void put_move(delta_decisions_t *decisions, const delta_decision_t *decision) {
-  size_t at = decisions->count;
-  while (at > 0 && (decisions->items[at - 1].tensor > decision->tensor ||
-                    (decisions->items[at - 1].tensor == decision->tensor && decisions->items[at - 1].use >= decision->use))) {
-    --at;
+typedef struct numbered_decision {
+  delta_decision_t decision;
+  size_t number;
+} numbered_decision_t;
+
+static int compare_numbered(const void *left, const void *right) {
+  const numbered_decision_t *a = left, *b = right;
+  if (a->decision.tensor != b->decision.tensor) return a->decision.tensor < b->decision.tensor ? -1 : 1;
+  if (a->decision.use != b->decision.use) return a->decision.use < b->decision.use ? -1 : 1;
+  return a->number < b->number ? -1 : 1;
+}
+
+// The decisions of the first moves: of those for one gap the last.
+static delta_status_t list_decisions(const delta_descent_t *descent, size_t move_count, delta_decisions_t *decisions) {
+  numbered_decision_t *numbered = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(descent->allocator, move_count, &numbered));
+  for (size_t i = 0; i < move_count; ++i) numbered[i] = (numbered_decision_t){descent->moves.items[i].decision, i};
+  if (move_count > 0) qsort(numbered, move_count, sizeof *numbered, compare_numbered);
+  for (size_t i = 0; i < move_count; ++i) {
+    const delta_decision_t *next = i + 1 < move_count ? &numbered[i + 1].decision : NULL;
+    const bool is_last = !next || next->tensor != numbered[i].decision.tensor || next->use != numbered[i].decision.use;
+    if (is_last) decisions->items[decisions->count++] = numbered[i].decision;
   }
-  const bool is_listed =
-      at < decisions->count && decisions->items[at].tensor == decision->tensor && decisions->items[at].use == decision->use;
-  if (!is_listed) memmove(&decisions->items[at + 1], &decisions->items[at], (decisions->count++ - at) * sizeof *decisions->items);
-  decisions->items[at] = *decision;
+  delta_release(descent->allocator, numbered);
+  return DELTA_OK;
 }
 
 static delta_status_t finish_within(const delta_descent_t *descent, uint64_t capacity_bytes, delta_schedule_t *schedule) {
@@ -62,8 +127,8 @@ static delta_status_t make_schedule(const delta_descent_t *descent, size_t move_
   delta_decisions_t decisions = {.tail = DELTA_ACTION_REBUILD_DROP};
   delta_schedule_t *schedule = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(descent->allocator, move_count, &decisions.items));
-  for (size_t i = 0; i < move_count; ++i) put_move(&decisions, &descent->moves.items[i].decision);
-  delta_status_t status = delta_expand(descent->problem, descent->order, &decisions, descent->allocator, &schedule);
+  delta_status_t status = list_decisions(descent, move_count, &decisions);
+  if (!status) status = delta_expand(descent->problem, descent->order, &decisions, descent->allocator, &schedule);
   if (!status) status = finish_within(descent, capacity_bytes, schedule);
   delta_release(descent->allocator, decisions.items);
   if (status) {

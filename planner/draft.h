@@ -28,6 +28,7 @@ typedef struct delta_draft {
   delta_draft_steps_t steps;     // those that have run come first
   delta_draft_buffers_t buffers; // by the schedule's numbers; new ones behind them
   uint32_t run_count;            // steps that have run
+  bool dead_are_lost;            // what had its last use then does not hold its tensor any more
   uint64_t capacity_bytes;       // where what is placed must end
   uint64_t host_bytes;           // where slots of the tier below end
   uint64_t host_limit_bytes;     // where new ones must

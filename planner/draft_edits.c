@@ -11,6 +11,22 @@ static delta_status_t touch_buffer(delta_draft_t *draft, uint32_t buffer) {
   return delta_array_push(draft->allocator, &draft->touched, &buffer);
 }
 
+static bool share_life_and_bytes(const delta_buffer_t *a, const delta_buffer_t *b) {
+  return a->first_step <= b->last_step && b->first_step <= a->last_step && a->offset_bytes < b->offset_bytes + b->size_bytes &&
+         b->offset_bytes < a->offset_bytes + a->size_bytes;
+}
+
+// What cannot move stays where it is; those in its way move. False: one of them finds no other place.
+static bool place_pinned(delta_draft_t *draft, uint32_t buffer) {
+  const delta_draft_buffer_t *buffers = draft->buffers.items;
+  for (uint32_t o = 0; o < draft->buffers.count && !delta_draft_place(draft, buffer); ++o) {
+    const bool is_in_way = o != buffer && !buffers[o].is_gone && !buffers[o].is_pinned && buffers[o].is_placed &&
+                           share_life_and_bytes(&buffers[buffer].entry, &buffers[o].entry);
+    if (is_in_way && !delta_draft_place(draft, o)) return false;
+  }
+  return delta_draft_place(draft, buffer);
+}
+
 // Prunes and places. Without a place for everything the draft is as before.
 static delta_status_t end_edit(delta_draft_t *draft, bool *out_done) {
   DELTA_RETURN_IF_ERROR(delta_draft_prune(draft));
@@ -19,7 +35,9 @@ static delta_status_t end_edit(delta_draft_t *draft, bool *out_done) {
   for (int pass = 0; pass < 2 && *out_done; ++pass) {
     for (size_t i = 0; i < draft->touched.count && *out_done; ++i) {
       const uint32_t buffer = draft->touched.items[i];
-      if (draft->buffers.items[buffer].is_pinned == (pass == 0)) *out_done = delta_draft_place(draft, buffer);
+      const bool is_pinned = draft->buffers.items[buffer].is_pinned;
+      if (is_pinned && pass == 0) *out_done = place_pinned(draft, buffer);
+      if (!is_pinned && pass == 1) *out_done = delta_draft_place(draft, buffer);
     }
   }
   if (!*out_done) delta_draft_restore(draft);
@@ -46,6 +64,10 @@ static delta_status_t redirect_readers(delta_draft_t *draft, uint32_t first, uin
   return DELTA_OK;
 }
 
+static bool is_lost(const delta_draft_t *draft, uint32_t buffer) {
+  return draft->dead_are_lost && draft->buffers.items[buffer].entry.last_step < draft->run_count;
+}
+
 // ---- Keep
 
 delta_status_t delta_draft_keep(delta_draft_t *draft, uint32_t before, uint32_t after, bool *out_done) {
@@ -54,7 +76,7 @@ delta_status_t delta_draft_keep(delta_draft_t *draft, uint32_t before, uint32_t 
   const uint32_t writer = delta_draft_writer(draft, after);
   if (stay->is_gone || later->is_gone || stay->entry.tensor != later->entry.tensor || writer == NONE || writer < draft->run_count)
     return DELTA_OK;
-  if (stay->entry.last_step >= later->entry.first_step) return DELTA_OK;
+  if (stay->entry.last_step >= later->entry.first_step || is_lost(draft, before)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_draft_save(draft));
   // The step that brought the tensor back does it for nobody: it is pruned, or, when others need it, its result goes nowhere.
   uint32_t nowhere = NONE;
@@ -99,6 +121,7 @@ static bool holds(const rebuild_t *rebuild, uint32_t b) {
   const delta_draft_t *draft = rebuild->draft;
   const delta_buffer_t *entry = &draft->buffers.items[b].entry;
   if (entry->last_step >= rebuild->at) return true;
+  if (is_lost(draft, b)) return false;
   for (uint32_t o = 0; o < draft->buffers.count; ++o) {
     const delta_draft_buffer_t *other = &draft->buffers.items[o];
     if (o == b || other->is_gone || !other->is_placed) continue;

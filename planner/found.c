@@ -7,6 +7,7 @@
 // Searches go on from each other, each longer than the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 enum {
   LEAST_SEARCHES = 10,
+  TOGETHER_SEARCHES = 5,
   FIRST_EVALUATIONS = 600,
   DEFAULT_EVALUATIONS = 20000,
   FINEST_PARTS = 400,
@@ -23,7 +24,7 @@ typedef struct finder {
   delta_decisions_t decisions;
   uint64_t tried_bytes;   // the capacity that searches are given
   uint64_t missing_bytes; // the last of them whose plan had no addresses within the capacity; at first the capacity
-  int reopenings;
+  int reopenings, search_count, misses; // the last: in a row
   uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
   bool has_failed, has_fit; // the last search, in time and in addresses
@@ -54,6 +55,7 @@ cleanup:
 static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
   const uint64_t capacity_bytes = finder->options->capacity_bytes;
   if (finder->has_fit) {
+    finder->misses = 0;
     const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS;
     // What a plan missed by, a later one need not: now and then all of the capacity is open again.
     if (finder->missing_bytes <= finder->tried_bytes + finest_bytes && finder->reopenings < MOST_REOPENINGS) {
@@ -64,7 +66,9 @@ static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
       finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
     }
   } else {
-    const uint64_t beyond_bytes = arena_bytes - capacity_bytes;
+    // A plan that misses by little may miss by as much in a little less: each time more is taken off.
+    const uint64_t least_bytes = capacity_bytes / FINEST_PARTS * (uint64_t)++finder->misses, above_bytes = arena_bytes - capacity_bytes;
+    const uint64_t beyond_bytes = above_bytes > least_bytes ? above_bytes : least_bytes;
     finder->missing_bytes = finder->tried_bytes;
     finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
   }
@@ -102,6 +106,7 @@ static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
   options.effort.evaluation_limit = evaluations;
+  options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
   if (finder->items.count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);

@@ -12,9 +12,11 @@ enum { ACTION_COUNT = DELTA_ACTION_COUNT, MOST_TRIES = 8, PATIENCE = 40, BATCH_P
 
 typedef struct greedy_look {
   delta_search_state_t *state;
-  uint32_t step;  // the fullest
-  uint32_t place; // it belongs to
-  bool is_base;   // it runs for the first time; else it is part of a closure, or a copy
+  uint32_t step;          // the fullest
+  uint32_t fullest_count; // steps as full as it
+  bool is_descent;        // for a lower fullest step, and every offer is tried; else for less above the capacity
+  uint32_t place;         // it belongs to
+  bool is_base;           // it runs for the first time; else it is part of a closure, or a copy
   double lane_price, noise;
 } greedy_look_t;
 
@@ -26,11 +28,15 @@ static delta_status_t look_at_steps(delta_search_state_t *state, greedy_look_t *
   state->full_before.count = 0;
   DELTA_RETURN_IF_ERROR(delta_array_reserve(state->allocator, &state->full_before, (size_t)step_count + 1));
   uint32_t full = 0;
-  look->step = 0;
+  look->step = look->fullest_count = 0;
   for (uint32_t s = 0; s < step_count; ++s) {
     state->full_before.items[s] = full;
     full += live_bytes[s] > (int64_t)state->options->capacity_bytes;
-    if (live_bytes[s] > live_bytes[look->step]) look->step = s;
+    if (live_bytes[s] > live_bytes[look->step]) {
+      look->step = s;
+      look->fullest_count = 0;
+    }
+    look->fullest_count += live_bytes[s] == live_bytes[look->step];
     if (steps[s].is_base) state->positions[steps[s].place] = s;
   }
   look->place = steps[look->step].place;
@@ -90,74 +96,127 @@ static delta_status_t offer_gaps(greedy_look_t *look) {
   return DELTA_OK;
 }
 
-static bool is_less_full(const delta_evaluation_t *now, const delta_evaluation_t *before) {
-  return now->is_possible && (now->excess_bytes < before->excess_bytes || now->peak_bytes < before->peak_bytes);
+// ---- Taking offers
+
+static uint32_t count_steps_at(const delta_quick_t *quick, uint64_t bytes) {
+  uint32_t count = 0;
+  for (size_t s = 0; s < quick->steps.count; ++s) count += (uint64_t)quick->live_bytes.items[s] == bytes;
+  return count;
+}
+
+// Whether what was measured last is better than what the look saw.
+static bool helps(const greedy_look_t *look, const delta_evaluation_t *before) {
+  const delta_evaluation_t *now = &look->state->now.evaluation;
+  if (!now->is_possible) return false;
+  if (now->peak_bytes < before->peak_bytes) return true;
+  if (!look->is_descent) return now->excess_bytes < before->excess_bytes;
+  return now->peak_bytes == before->peak_bytes && count_steps_at(&look->state->quick, now->peak_bytes) < look->fullest_count;
+}
+
+static void remember_actions(delta_search_state_t *state) { memcpy(state->spare, state->now.actions, state->map.gap_count); }
+
+static void take_back(delta_search_state_t *state, const delta_evaluation_t *before) {
+  memcpy(state->now.actions, state->spare, state->map.gap_count);
+  state->now.evaluation = *before;
+}
+
+static void refuse(delta_search_state_t *state, const delta_search_offer_t *offer) {
+  uint32_t gap = offer->gap;
+  do {
+    state->refused[gap] |= (uint8_t)(1 << offer->action);
+    gap = state->next_kin[gap];
+  } while (state->is_together && gap != offer->gap);
 }
 
 // Takes the best offers of different gaps together, for a part of what is too much at the fullest step.
-static delta_status_t take_many(delta_search_state_t *state, bool *out_taken) {
+static delta_status_t take_many(const greedy_look_t *look, bool *out_taken) {
+  delta_search_state_t *state = look->state;
   delta_search_plan_t *now = &state->now;
   const delta_evaluation_t before = now->evaluation;
-  const uint64_t wanted_bytes = (before.peak_bytes - state->options->capacity_bytes) / BATCH_PARTS;
+  const uint64_t capacity_bytes = state->options->capacity_bytes;
+  const uint64_t wanted_bytes = before.peak_bytes > capacity_bytes ? (before.peak_bytes - capacity_bytes) / BATCH_PARTS : 0;
   uint64_t bytes = 0;
   uint32_t count = 0;
+  remember_actions(state);
   for (size_t i = 0; i < state->offers.count && bytes < wanted_bytes; ++i) {
-    delta_search_offer_t *offer = &state->offers.items[i];
-    const bool is_new = offer->action != DELTA_ACTION_KEEP && now->actions[offer->gap] == state->map.defaults[offer->gap];
-    offer->action_before = now->actions[offer->gap];
-    offer->is_taken = is_new;
-    if (!is_new) continue;
-    now->actions[offer->gap] = offer->action;
+    const delta_search_offer_t *offer = &state->offers.items[i];
+    if (offer->action == DELTA_ACTION_KEEP || now->actions[offer->gap] != state->map.defaults[offer->gap]) continue;
+    delta_search_set(state, now->actions, offer->gap, offer->action);
     bytes += state->problem->tensors[state->map.tensors[offer->gap]].size_bytes;
     ++count;
   }
   if (count > 1) DELTA_RETURN_IF_ERROR(delta_search_measure(state, now));
-  *out_taken = count > 1 && is_less_full(&now->evaluation, &before);
-  if (*out_taken) return DELTA_OK;
-  now->evaluation = before;
-  for (size_t i = 0; i < state->offers.count; ++i) {
-    if (state->offers.items[i].is_taken) now->actions[state->offers.items[i].gap] = state->offers.items[i].action_before;
-  }
+  *out_taken = count > 1 && helps(look, &before);
+  if (!*out_taken) take_back(state, &before);
   return DELTA_OK;
 }
 
 // Tries offers in order until one makes the schedule less full.
-static delta_status_t take_one(delta_search_state_t *state, bool *out_taken) {
-  delta_search_plan_t *now = &state->now;
-  const delta_evaluation_t before = now->evaluation;
+static delta_status_t take_one(const greedy_look_t *look, bool *out_taken) {
+  delta_search_state_t *state = look->state;
+  const delta_evaluation_t before = state->now.evaluation;
+  const size_t most_tries = look->is_descent ? state->offers.count : MOST_TRIES;
   *out_taken = false;
-  for (uint32_t i = 0; i < state->offers.count && i < MOST_TRIES; ++i) {
+  remember_actions(state);
+  for (size_t i = 0; i < state->offers.count && i < most_tries; ++i) {
     const delta_search_offer_t *offer = &state->offers.items[i];
-    const uint8_t action_before = now->actions[offer->gap];
-    now->actions[offer->gap] = offer->action;
-    DELTA_RETURN_IF_ERROR(delta_search_measure(state, now));
-    *out_taken = is_less_full(&now->evaluation, &before);
+    if (look->is_descent && delta_search_is_over(state)) break;
+    delta_search_set(state, state->now.actions, offer->gap, offer->action);
+    DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
+    *out_taken = helps(look, &before);
     if (*out_taken) return DELTA_OK;
-    state->refused[offer->gap] |= (uint8_t)(1 << offer->action);
-    now->actions[offer->gap] = action_before;
+    refuse(state, offer);
+    take_back(state, &before);
   }
-  now->evaluation = before;
-  return state->offers.count > 0 ? delta_search_measure(state, now) : DELTA_OK;
+  return state->offers.count > 0 ? delta_search_measure(state, &state->now) : DELTA_OK;
+}
+
+static delta_status_t look_and_take(greedy_look_t *look, bool *out_taken) {
+  delta_search_state_t *state = look->state;
+  *out_taken = false;
+  DELTA_RETURN_IF_ERROR(look_at_steps(state, look));
+  DELTA_RETURN_IF_ERROR(offer_gaps(look));
+  if (state->offers.count == 0) return DELTA_OK;
+  qsort(state->offers.items, state->offers.count, sizeof *state->offers.items, compare_offers);
+  DELTA_RETURN_IF_ERROR(take_many(look, out_taken));
+  return *out_taken ? DELTA_OK : take_one(look, out_taken);
 }
 
 delta_status_t delta_search_greedy(delta_search_state_t *state, double lane_price, double noise) {
+  greedy_look_t look = {.state = state, .lane_price = lane_price, .noise = noise};
   memset(state->refused, 0, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
   uint64_t least_bytes = state->now.evaluation.excess_bytes;
   int since_less = 0;
   while (state->now.evaluation.is_possible && state->now.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) {
-    greedy_look_t look = {.state = state, .lane_price = lane_price, .noise = noise};
     bool is_taken;
-    DELTA_RETURN_IF_ERROR(look_at_steps(state, &look));
-    DELTA_RETURN_IF_ERROR(offer_gaps(&look));
+    DELTA_RETURN_IF_ERROR(look_and_take(&look, &is_taken));
     if (state->offers.count == 0) return DELTA_OK;
-    qsort(state->offers.items, state->offers.count, sizeof *state->offers.items, compare_offers);
-    DELTA_RETURN_IF_ERROR(take_many(state, &is_taken));
-    if (!is_taken) DELTA_RETURN_IF_ERROR(take_one(state, &is_taken));
     // A lower peak may cost more excess elsewhere, but not for ever.
     since_less = state->now.evaluation.excess_bytes < least_bytes ? 0 : since_less + 1;
     if (since_less == 0) least_bytes = state->now.evaluation.excess_bytes;
     if (since_less == PATIENCE) return DELTA_OK;
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_search_descend(delta_search_state_t *state, double lane_price, delta_search_note_t note, void *self) {
+  greedy_look_t look = {.state = state, .lane_price = lane_price, .is_descent = true};
+  bool has_taken = false;
+  memset(state->refused, 0, state->map.gap_count);
+  DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
+  while (state->now.evaluation.is_possible && state->quick.steps.count > 0 && !delta_search_is_over(state)) {
+    bool is_taken;
+    DELTA_RETURN_IF_ERROR(look_and_take(&look, &is_taken));
+    if (is_taken) {
+      DELTA_RETURN_IF_ERROR(note(self, &state->now));
+    } else if (has_taken) {
+      // What did not help before may help after what was done since.
+      memset(state->refused, 0, state->map.gap_count);
+    } else {
+      return DELTA_OK;
+    }
+    has_taken = is_taken;
   }
   return DELTA_OK;
 }

@@ -76,7 +76,7 @@ delta_status_t delta_find_least(const delta_problem_t *problem, const delta_orde
   *out_schedule = NULL;
   least_search_t search = {.problem = problem,
                            .order = order,
-                           .options = {.liberties = liberties, .effort = {.evaluation_limit = EVALUATIONS}},
+                           .options = {.liberties = liberties, .effort = {.evaluation_limit = EVALUATIONS}, .is_together = true},
                            .allocator = allocator,
                            .low_bytes = unavoidable_bytes(problem),
                            .high_bytes = kept->peak_bytes};

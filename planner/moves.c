@@ -13,6 +13,9 @@ enum {
   MOST_NEIGHBOURS = 12,
   NEIGHBOURHOODS = 3000,
   MOVES_PER_CANDIDATE = 20,
+  DRAWS_PER_MOVE = 20,
+  TAIL_DRAWS = 8,
+  BLIND_DRAWS = 8, // one in so many is evaluated whatever the slack says
   LEAST_MOVES = 2000,
   EXCESS_TRIES = 4000,
   NEAR = 8,
@@ -21,12 +24,65 @@ enum {
 
 // A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
 static const double TOLERATED_PART = 4e-4;
+// One that is worse by no more than this part may become better when it is polished.
+static const double PROMISING_PART = 1e-2;
 // Temperatures, as parts of the time: at first a plan may become this much slower.
 static const double HOTTEST_PART = 3e-3, COLDEST_PART = 3e-5;
 // A tensor below this part of the excess at the fullest step is no candidate.
 static const double LEAST_PART = 2e-3;
 
 // ---- Candidates
+
+// What gaps of equal blocks have in common.
+typedef struct gap_likeness {
+  double producer_seconds, next_seconds; // of the step that makes the tensor, and of the one that uses it next
+  size_t size_bytes;
+  uint32_t use, gap;
+  uint8_t allowed;
+} gap_likeness_t;
+
+static gap_likeness_t likeness_of(const delta_search_state_t *state, uint32_t gap) {
+  const delta_gap_map_t *map = &state->map;
+  const uint32_t tensor = map->tensors[gap], producer = map->producers[tensor], end = map->ends[gap];
+  const delta_problem_step_t *steps = state->problem->steps;
+  return (gap_likeness_t){.producer_seconds = producer == DELTA_PROBLEM_NONE ? 0 : steps[producer].seconds,
+                          .next_seconds = end < state->order->step_count ? steps[state->order->steps[end]].seconds : 0,
+                          .size_bytes = state->problem->tensors[tensor].size_bytes,
+                          .use = map->uses[gap],
+                          .gap = gap,
+                          .allowed = map->allowed[gap]};
+}
+
+static int compare_likeness(const gap_likeness_t *a, const gap_likeness_t *b) {
+  if (a->size_bytes != b->size_bytes) return a->size_bytes < b->size_bytes ? -1 : 1;
+  if (a->use != b->use) return a->use < b->use ? -1 : 1;
+  if (a->producer_seconds != b->producer_seconds) return a->producer_seconds < b->producer_seconds ? -1 : 1;
+  if (a->next_seconds != b->next_seconds) return a->next_seconds < b->next_seconds ? -1 : 1;
+  return (int)a->allowed - (int)b->allowed;
+}
+
+static int compare_gaps(const void *left, const void *right) {
+  const gap_likeness_t *a = left, *b = right;
+  const int order = compare_likeness(a, b);
+  return order != 0 ? order : a->gap < b->gap ? -1 : a->gap > b->gap;
+}
+
+// Candidates of equal blocks form rings.
+static delta_status_t link_alike(delta_search_state_t *state) {
+  const uint32_t count = state->candidate_count;
+  gap_likeness_t *sorted = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(state->allocator, count, &sorted));
+  for (uint32_t g = 0; g < state->map.gap_count; ++g) state->next_alike[g] = g;
+  for (uint32_t i = 0; i < count; ++i) sorted[i] = likeness_of(state, state->candidates[i]);
+  if (count > 0) qsort(sorted, count, sizeof *sorted, compare_gaps);
+  for (uint32_t i = 0, first = 0; i < count; ++i) {
+    if (compare_likeness(&sorted[first], &sorted[i]) != 0) first = i;
+    state->next_alike[sorted[i].gap] = sorted[first].gap;
+    if (i > first) state->next_alike[sorted[i - 1].gap] = sorted[i].gap;
+  }
+  delta_release(state->allocator, sorted);
+  return DELTA_OK;
+}
 
 delta_status_t delta_search_list_candidates(delta_search_state_t *state) {
   const delta_quick_t *quick = &state->quick;
@@ -46,10 +102,10 @@ delta_status_t delta_search_list_candidates(delta_search_state_t *state) {
     const bool is_tail = map->ends[g] == place_count;
     const bool is_full = full_before[map->ends[g]] > full_before[map->begins[g] + 1];
     const bool is_large = (double)state->problem->tensors[map->tensors[g]].size_bytes >= least_bytes;
-    if (is_free && is_large && (is_full || is_tail)) state->candidates[state->candidate_count++] = g;
+    if (is_free && is_large && (is_full || is_tail) && delta_search_is_own(state, g)) state->candidates[state->candidate_count++] = g;
   }
   delta_release(state->allocator, full_before);
-  return DELTA_OK;
+  return link_alike(state);
 }
 
 // ---- Small changes
@@ -61,8 +117,19 @@ static uint8_t draw_action(delta_search_state_t *state, uint32_t gap) {
   return action;
 }
 
-static uint32_t draw_candidate(delta_search_state_t *state) {
-  return state->candidates[delta_random_below(&state->random, state->candidate_count)];
+// The index of a candidate. Most tails, where only closures come, change nothing: few of them are drawn.
+static uint32_t draw_index(delta_search_state_t *state) {
+  for (;;) {
+    const uint32_t index = delta_random_below(&state->random, state->candidate_count);
+    const bool is_tail = state->map.ends[state->candidates[index]] == state->order->step_count;
+    if (!is_tail || delta_random_below(&state->random, TAIL_DRAWS) == 0) return index;
+  }
+}
+
+static uint32_t draw_candidate(delta_search_state_t *state) { return state->candidates[draw_index(state)]; }
+
+static void change_gap(delta_search_state_t *state, uint32_t gap) {
+  delta_search_set(state, state->now.actions, gap, draw_action(state, gap));
 }
 
 // One that stands near another in the list.
@@ -72,21 +139,27 @@ static uint32_t draw_near(delta_search_state_t *state, uint32_t index) {
   return state->candidates[low + delta_random_below(&state->random, high - low + 1)];
 }
 
+// The same gap of an equal block of the program, if there is one.
+static uint32_t draw_alike(delta_search_state_t *state, uint32_t gap) {
+  for (uint32_t steps = 1 + delta_random_below(&state->random, NEAR); steps > 0; --steps) gap = state->next_alike[gap];
+  return gap;
+}
+
 // Two gaps exchange their actions, where they may have them.
 static void exchange(delta_search_state_t *state, uint8_t *actions, uint32_t a, uint32_t b) {
   const uint8_t action = actions[a];
   if ((state->map.allowed[a] >> actions[b] & 1) && (state->map.allowed[b] >> action & 1)) {
-    actions[a] = actions[b];
-    actions[b] = action;
+    delta_search_set(state, actions, a, actions[b]);
+    delta_search_set(state, actions, b, action);
   }
 }
 
 static void move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
-  const uint32_t index = delta_random_below(&state->random, state->candidate_count), gap = state->candidates[index];
-  switch (delta_random_below(&state->random, 6)) {
+  const uint32_t index = draw_index(state), gap = state->candidates[index];
+  switch (delta_random_below(&state->random, 8)) {
     case 0:
-      actions[gap] = draw_action(state, gap);
+      change_gap(state, gap);
       break;
     case 1:
       exchange(state, actions, gap, draw_candidate(state));
@@ -94,22 +167,32 @@ static void move_a_little(delta_search_state_t *state) {
     case 2:
       exchange(state, actions, gap, draw_near(state, index));
       break;
+    case 5:
+      exchange(state, actions, gap, draw_alike(state, gap));
+      break;
+    case 6: {
+      // What is decided in one block is copied to another.
+      const uint8_t action = draw_action(state, gap);
+      delta_search_set(state, actions, gap, action);
+      delta_search_set(state, actions, draw_alike(state, gap), action);
+      break;
+    }
     case 3: {
       const uint32_t other = draw_near(state, index);
-      actions[gap] = draw_action(state, gap);
-      actions[other] = draw_action(state, other);
+      change_gap(state, gap);
+      change_gap(state, other);
       break;
     }
     case 4: {
       const uint32_t other = draw_candidate(state);
-      actions[gap] = draw_action(state, gap);
-      actions[other] = draw_action(state, other);
+      change_gap(state, gap);
+      change_gap(state, other);
       break;
     }
     default:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);
-        actions[other] = draw_action(state, other);
+        change_gap(state, other);
       }
       break;
   }
@@ -121,21 +204,31 @@ static delta_status_t anneal_step(delta_search_state_t *state, double temperatur
   move_a_little(state);
   if (memcmp(state->now.actions, from->actions, state->map.gap_count) == 0) return DELTA_OK;
   const double most_seconds = from->evaluation.seconds - temperature_seconds * log(1 - delta_search_draw_part(state));
+  const bool is_blind = delta_random_below(&state->random, BLIND_DRAWS) == 0;
+  if (!is_blind && !delta_search_may_do(state, from->actions, state->now.actions, most_seconds)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, most_seconds));
   if (state->now.evaluation.seconds > most_seconds) return DELTA_OK;
   delta_search_keep_best(state);
   delta_search_copy_plan(state, from, &state->now);
+  delta_search_note_slack(state);
   return DELTA_OK;
 }
 
 delta_status_t delta_search_anneal_time(delta_search_state_t *state) {
   if (state->candidate_count == 0) return DELTA_OK;
   const double seconds = state->best.evaluation.seconds;
-  const uint64_t by_candidates = (uint64_t)state->candidate_count * MOVES_PER_CANDIDATE;
-  const uint64_t moves = by_candidates > LEAST_MOVES ? by_candidates : LEAST_MOVES;
+  const uint64_t start = state->quick.evaluation_count, left = delta_search_evaluations_left(state);
+  uint64_t most = (uint64_t)state->candidate_count * MOVES_PER_CANDIDATE;
+  if (most < LEAST_MOVES) most = LEAST_MOVES;
+  if (most > left) most = left;
   delta_search_copy_plan(state, &state->before, &state->best);
-  for (uint64_t i = 0; i < moves && !delta_search_is_over(state); ++i) {
-    const double part = HOTTEST_PART * pow(COLDEST_PART / HOTTEST_PART, (double)i / (double)moves);
+  delta_search_copy_plan(state, &state->now, &state->best);
+  DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
+  delta_search_note_slack(state);
+  uint64_t draws = 0;
+  for (uint64_t made; (made = state->quick.evaluation_count - start) < most && draws < most * DRAWS_PER_MOVE; ++draws) {
+    if (delta_search_is_over(state)) break;
+    const double part = HOTTEST_PART * pow(COLDEST_PART / HOTTEST_PART, (double)made / (double)most);
     DELTA_RETURN_IF_ERROR(anneal_step(state, part * seconds));
   }
   return DELTA_OK;
@@ -176,7 +269,7 @@ static delta_status_t improve_gap(delta_search_state_t *state, uint32_t gap, boo
   for (uint8_t action = 0; action < DELTA_ACTION_COUNT && !delta_search_is_over(state); ++action) {
     if (action == state->best.actions[gap] || !(state->map.allowed[gap] >> action & 1)) continue;
     delta_search_copy_plan(state, &state->now, &state->best);
-    state->now.actions[gap] = action;
+    delta_search_set(state, state->now.actions, gap, action);
     DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
     *out_better |= delta_search_keep_best(state);
   }
@@ -211,8 +304,8 @@ static delta_status_t try_exchange(delta_search_state_t *state, uint32_t swapped
   for (size_t i = 0; i < sizeof ways; ++i) {
     if (!(state->map.allowed[swapped] >> ways[i] & 1)) continue;
     delta_search_copy_plan(state, &state->now, &state->best);
-    state->now.actions[swapped] = ways[i];
-    state->now.actions[rebuilt] = DELTA_ACTION_SWAP;
+    delta_search_set(state, state->now.actions, swapped, ways[i]);
+    delta_search_set(state, state->now.actions, rebuilt, DELTA_ACTION_SWAP);
     DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, state->best.evaluation.seconds));
     if (!delta_search_keep_best(state)) continue;
     *inout_better = true;
@@ -225,7 +318,7 @@ static delta_status_t exchange_ranked(delta_search_state_t *state, const ranked_
                                       const ranked_gap_t *rebuilt, uint32_t rebuilt_count, bool *out_better) {
   for (uint32_t r = rebuilt_count; r-- > 0;) {
     for (uint32_t i = 0; i < swapped_count && swapped[i].seconds_per_byte < rebuilt[r].seconds_per_byte; ++i) {
-      if (delta_search_is_over(state)) return DELTA_OK;
+      if (delta_search_is_phase_over(state)) return DELTA_OK;
       bool is_better = false;
       if (state->best.actions[swapped[i].gap] == DELTA_ACTION_KEEP) continue;
       DELTA_RETURN_IF_ERROR(try_exchange(state, swapped[i].gap, rebuilt[r].gap, &is_better));
@@ -241,7 +334,7 @@ delta_status_t delta_search_exchange(delta_search_state_t *state) {
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &swapped), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(state->allocator, state->map.gap_count, &rebuilt), cleanup);
-  for (bool is_better = true; is_better && !delta_search_is_over(state);) {
+  for (bool is_better = true; is_better && !delta_search_is_phase_over(state);) {
     const uint32_t swapped_count = rank_gaps(state, true, swapped), rebuilt_count = rank_gaps(state, false, rebuilt);
     is_better = false;
     DELTA_GOTO_IF_ERROR(status, exchange_ranked(state, swapped, swapped_count, rebuilt, rebuilt_count, &is_better), cleanup);
@@ -264,7 +357,7 @@ delta_status_t delta_search_anneal_excess(delta_search_state_t *state) {
     for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
       const bool is_candidate = state->candidate_count > 0 && delta_random_below(&state->random, 3) > 0;
       const uint32_t gap = is_candidate ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-      state->now.actions[gap] = draw_action(state, gap);
+      change_gap(state, gap);
     }
     DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
     if (!state->now.evaluation.is_possible) continue;
@@ -281,19 +374,41 @@ static void disturb(delta_search_state_t *state) {
   const uint32_t count = delta_search_list_active(state, state->now.actions);
   if (count == 0 || delta_random_below(&state->random, 3) == 0) {
     const uint32_t gap = state->candidate_count > 0 ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-    state->now.actions[gap] = draw_action(state, gap);
+    change_gap(state, gap);
     return;
   }
   const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;
   const uint32_t changed = 1 + delta_random_below(&state->random, most);
   const uint32_t first = delta_random_below(&state->random, count - changed + 1);
-  for (uint32_t i = first; i < first + changed; ++i) state->now.actions[state->active[i]] = state->map.defaults[state->active[i]];
+  for (uint32_t i = first; i < first + changed; ++i)
+    delta_search_set(state, state->now.actions, state->active[i], state->map.defaults[state->active[i]]);
+}
+
+// Other actions for what the greedy has just decided in state->now: it takes more than is needed, and in an order of its own.
+static delta_status_t polish(delta_search_state_t *state, const delta_search_plan_t *from) {
+  static const uint8_t ways[] = {DELTA_ACTION_KEEP, DELTA_ACTION_REBUILD_HOLD, DELTA_ACTION_SWAP};
+  delta_search_plan_t *now = &state->now;
+  for (uint32_t g = 0; g < state->map.gap_count; ++g) {
+    if (now->actions[g] == from->actions[g] || now->actions[g] == state->map.defaults[g] || !delta_search_is_own(state, g)) continue;
+    for (size_t i = 0; i < sizeof ways && !delta_search_is_phase_over(state); ++i) {
+      const uint8_t action_before = now->actions[g];
+      const delta_evaluation_t before = now->evaluation;
+      if (ways[i] == action_before || !(state->map.allowed[g] >> ways[i] & 1)) continue;
+      delta_search_set(state, now->actions, g, ways[i]);
+      DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, now, before.seconds));
+      if (now->evaluation.seconds < before.seconds) continue;
+      delta_search_set(state, now->actions, g, action_before);
+      now->evaluation = before;
+    }
+  }
+  delta_search_keep_best(state);
+  return DELTA_OK;
 }
 
 delta_status_t delta_search_neighbourhoods(delta_search_state_t *state) {
   delta_search_plan_t *from = &state->before;
   delta_search_copy_plan(state, from, &state->best);
-  for (uint32_t i = 0; i < NEIGHBOURHOODS && !delta_search_is_over(state); ++i) {
+  for (uint32_t i = 0; i < NEIGHBOURHOODS && !delta_search_is_phase_over(state); ++i) {
     delta_search_copy_plan(state, &state->now, from);
     disturb(state);
     // From a sixteenth of the good price to sixteen times it, most draws near it.
@@ -301,6 +416,7 @@ delta_status_t delta_search_neighbourhoods(delta_search_state_t *state) {
     const double price = state->good_price * pow(16, draw * draw * draw);
     DELTA_RETURN_IF_ERROR(delta_search_greedy(state, price * delta_search_lane_seconds(state), delta_search_draw_part(state)));
     DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
+    if (state->now.evaluation.seconds <= from->evaluation.seconds * (1 + PROMISING_PART)) DELTA_RETURN_IF_ERROR(polish(state, from));
     const double most_seconds = from->evaluation.seconds * (1 + TOLERATED_PART * delta_search_draw_part(state));
     if (state->now.evaluation.seconds <= most_seconds) delta_search_copy_plan(state, from, &state->now);
     if (i % SMALL_MOVES == SMALL_MOVES - 1) delta_search_copy_plan(state, from, &state->best);

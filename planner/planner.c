@@ -117,8 +117,6 @@ void delta_planner_destroy(delta_planner_t *planner) {
 
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort) { planner->options.effort = *effort; }
 
-delta_allocator_t delta_planner_allocator(const delta_planner_t *planner) { return planner->allocator; }
-
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
   const delta_schedule_t *least = planner->own_least ? planner->own_least : planner->descent.least;
@@ -159,11 +157,16 @@ cleanup:
   return status;
 }
 
+// Of programs with more steps a policy that searches does not follow the rule first: it would take longer than the search, which needs no more than a plan to fall back on.
+enum { MOST_RULED_STEPS = 2000 };
+
 static delta_status_t release(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **out_schedule) {
-  DELTA_RETURN_IF_ERROR(release_by_rule(planner, capacity_bytes, out_schedule));
-  if (planner->row->is_soft || (*out_schedule)->arena_bytes <= capacity_bytes) return DELTA_OK;
-  delta_schedule_free(*out_schedule);
-  *out_schedule = NULL;
+  if (!planner->row->searches || planner->problem->step_count <= MOST_RULED_STEPS) {
+    DELTA_RETURN_IF_ERROR(release_by_rule(planner, capacity_bytes, out_schedule));
+    if (planner->row->is_soft || (*out_schedule)->arena_bytes <= capacity_bytes) return DELTA_OK;
+    delta_schedule_free(*out_schedule);
+    *out_schedule = NULL;
+  }
   return delta_descent_stop(&planner->descent, capacity_bytes, out_schedule);
 }
 

@@ -148,7 +148,6 @@ DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *proble
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // Changes how long the searches that follow may take.
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);
-delta_allocator_t delta_planner_allocator(const delta_planner_t *planner);
 // The smallest arena (without states) for which the policy has a plan; in any smaller one delta_planner_plan says DOES_NOT_FIT. Of a rival: the smallest that its rule was seen to
 // reach.
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
@@ -157,11 +156,6 @@ const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
 DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes,
                                                  delta_planner_result_t *out_result);
-
-// Plans within each of `count` capacities, in any order; out_results has as many entries. Every plan is offered to all larger capacities, so time never rises with memory. Where
-// nothing fits, the entry's schedule is NULL and its minimum_* are set. Each capacity has the planner's whole effort. The schedules are the caller's to free, also after an error.
-DELTA_MUST_USE delta_status_t delta_planner_sweep(const delta_planner_t *planner, const uint64_t *capacities_bytes, size_t count,
-                                                  delta_planner_result_t *out_results);
 
 // Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,

@@ -9,6 +9,8 @@
 
 #define NONE DELTA_PROBLEM_NONE
 enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
+// Of the evaluations that are left, for exchanges; then for neighbourhoods. The walk of small changes has the rest.
+static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 0.75;
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
@@ -17,15 +19,35 @@ static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.06;
 
+static uint64_t evaluations_made(const delta_search_state_t *state) { return state->evaluations_before + state->quick.evaluation_count; }
+
 bool delta_search_is_over(const delta_search_state_t *state) {
   const delta_planner_effort_t *effort = &state->options->effort;
-  const uint64_t evaluations = state->evaluations_before + state->quick.evaluation_count;
+  const uint64_t evaluations = evaluations_made(state);
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (evaluations < LEAST_EVALUATIONS) return false;
   if (evaluations > PATIENT_EVALUATIONS + PATIENCE * state->best_evaluations && state->best.evaluation.seconds < INFINITY) return true;
-  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
-  if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
+  if (delta_search_evaluations_left(state) == 0) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
+}
+
+uint64_t delta_search_evaluations_left(const delta_search_state_t *state) {
+  const delta_planner_effort_t *effort = &state->options->effort;
+  const uint64_t evaluations = evaluations_made(state);
+  uint64_t limit = effort->evaluation_limit;
+  if (limit == 0) limit = effort->is_past_deadline ? UINT64_MAX : DEFAULT_EVALUATIONS;
+  if (limit < LEAST_EVALUATIONS) limit = LEAST_EVALUATIONS;
+  return limit > evaluations ? limit - evaluations : 0;
+}
+
+bool delta_search_is_phase_over(const delta_search_state_t *state) {
+  return evaluations_made(state) >= state->phase_end || delta_search_is_over(state);
+}
+
+// The next way of searching may use a part of what is left.
+static void begin_phase(delta_search_state_t *state, double part) {
+  const uint64_t left = delta_search_evaluations_left(state);
+  state->phase_end = left == UINT64_MAX ? UINT64_MAX : evaluations_made(state) + (uint64_t)(part * (double)left);
 }
 
 // ---- Plans
@@ -56,7 +78,7 @@ bool delta_search_keep_best(delta_search_state_t *state) {
   delta_search_copy_plan(state, &state->best, &state->now);
   if (state->best.evaluation.seconds < state->best_seconds) {
     state->best_seconds = state->best.evaluation.seconds;
-    state->best_evaluations = state->evaluations_before + state->quick.evaluation_count;
+    state->best_evaluations = evaluations_made(state);
   }
   return true;
 }
@@ -77,7 +99,7 @@ double delta_search_draw_part(delta_search_state_t *state) { return (double)delt
 uint32_t delta_search_list_active(delta_search_state_t *state, const uint8_t *actions) {
   uint32_t count = 0;
   for (uint32_t g = 0; g < state->map.gap_count; ++g) {
-    if (actions[g] != state->map.defaults[g]) state->active[count++] = g;
+    if (actions[g] != state->map.defaults[g] && delta_search_is_own(state, g)) state->active[count++] = g;
   }
   return count;
 }
@@ -186,57 +208,15 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
   DELTA_RETURN_IF_ERROR(undo_seeds(state));
+  begin_phase(state, EXCHANGE_PART);
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
+  begin_phase(state, NEIGHBOURHOOD_PART);
   DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
   DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
   return DELTA_OK;
 }
 
-// ---- Life cycle
-
-static delta_status_t allocate_lists(delta_search_state_t *state) {
-  delta_region_t *region = &state->region;
-  const uint32_t gaps = state->map.gap_count, steps = state->problem->step_count;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->now.actions));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->before.actions));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->best.actions));
-  for (int i = 0; i < DELTA_SEARCH_SEEDS; ++i) {
-    state->seeds[i].evaluation = (delta_evaluation_t){.seconds = INFINITY};
-    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->seeds[i].actions));
-  }
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->items));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->refused));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->active));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->candidates));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->place_seconds));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->positions));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->stamps));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->pending));
-  for (uint32_t p = 0; p < steps; ++p) {
-    state->place_seconds[p + 1] = state->place_seconds[p] + state->problem->steps[state->order->steps[p]].seconds;
-  }
-  return DELTA_OK;
-}
-
-static void deinit_state(delta_search_state_t *state) {
-  delta_array_deinit(state->allocator, &state->full_before);
-  delta_array_deinit(state->allocator, &state->offers);
-  delta_quick_deinit(&state->quick);
-  delta_gap_map_deinit(&state->map);
-  delta_region_deinit(&state->region);
-}
-
-static delta_status_t init_state(delta_search_state_t *state) {
-  delta_region_init(&state->region, state->allocator);
-  delta_liberties_t liberties = state->options->liberties;
-  liberties.may_swap &= delta_search_lane_seconds(state) > 0;
-  DELTA_RETURN_IF_ERROR(delta_gap_map_init(&state->map, state->problem, state->order, &liberties, state->splits.items, state->splits.count,
-                                           state->allocator));
-  DELTA_RETURN_IF_ERROR(delta_quick_init(&state->quick, state->problem, &state->map, state->allocator));
-  DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(state->problem, state->order, state->options->capacity_bytes, 0, state->allocator, &state->bound_seconds));
-  return allocate_lists(state);
-}
+// ---- Results
 
 // Lists the best plan's decisions, and where its gaps are worth splitting.
 static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_t *inout_items, delta_decisions_t *out_decisions,
@@ -270,11 +250,11 @@ static delta_status_t search_in_rounds(delta_search_state_t *state, delta_decisi
                                        delta_search_result_t *out_result) {
   for (bool is_first = true, is_over = false; !is_over; is_first = false) {
     const delta_decisions_t found = *out_decisions;
-    delta_status_t status = init_state(state);
+    delta_status_t status = delta_search_state_init(state);
     if (!status) status = run_round(state, is_first ? state->options->start : &found, is_first);
     if (!status) status = hand_out(state, items, out_decisions, out_result);
     is_over = status || delta_search_is_over(state) || state->candidate_count == 0;
-    deinit_state(state);
+    delta_search_state_deinit(state);
     if (status) return status;
   }
   return DELTA_OK;
@@ -288,11 +268,13 @@ delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t 
                                 .options = options,
                                 .allocator = allocator,
                                 .random = {options->effort.seed},
+                                .is_together = options->is_together,
                                 .best_seconds = INFINITY,
                                 .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
   *out_items = (delta_decision_list_t){0};
   *out_decisions = (delta_decisions_t){0};
   delta_status_t status = take_splits(&state);
+  if (!status) status = delta_lower_bound(problem, order, options->capacity_bytes, 0, allocator, &state.bound_seconds);
   if (!status) status = search_in_rounds(&state, out_items, out_decisions, out_result);
   delta_array_deinit(allocator, &state.splits);
   if (status) delta_array_deinit(allocator, out_items);

@@ -14,6 +14,7 @@ typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
   delta_planner_effort_t effort;
+  bool is_together;               // parts of one tensor are decided alike: fewer decisions for a plan to begin with
   const delta_decisions_t *start; // NULL, or decisions to begin with, of the same order: they need not fit
 } delta_search_options_t;
 

@@ -16,8 +16,7 @@ typedef struct delta_search_plan {
 // A change of one gap that would make the fullest step less full.
 typedef struct delta_search_offer {
   uint32_t gap;
-  uint8_t action, action_before;
-  bool is_taken;
+  uint8_t action;
   double score; // seconds for a byte and too full step
 } delta_search_offer_t;
 
@@ -34,6 +33,7 @@ typedef struct delta_search_state {
   uint64_t evaluations_before;           // of earlier rounds
   double best_seconds;                   // of all rounds
   uint64_t best_evaluations;             // after which it was found
+  uint64_t phase_end;                    // evaluations after which one way of searching gives way to the next
   double bound_seconds;                  // no plan is faster
   double good_price;                     // of the greedy that was fastest, as a part of a lane's time
   delta_search_plan_t now, before, best;
@@ -44,6 +44,14 @@ typedef struct delta_search_state {
   uint32_t *active;      // scratch: gaps whose action is not the default
   uint32_t *candidates;  // gaps that are worth a move: those with bytes over steps that are too full when everything is kept
   uint32_t candidate_count;
+  uint32_t *next_kin;                       // by gap: the same use of the next part of its tensor, in a ring; itself: alone
+  uint32_t *next_alike;                     // by gap: a candidate with the same place in an equal block, in a ring
+  bool *is_led;                             // by gap: another of its ring comes before it
+  bool is_together;                         // gaps of a ring are decided together
+  int64_t *slack_bytes;                     // by place: what its steps leave free in the plan that was noted last
+  double noted_run_seconds;                 // of all its runs
+  int64_t *slack_changes;                   // scratch: by place
+  uint8_t *spare;                           // scratch: actions by gap
   DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   // Of the schedule measured last:
   DELTA_ARRAY(uint32_t) full_before; // by step: how many steps before it are too full
@@ -54,8 +62,24 @@ typedef struct delta_search_state {
   uint32_t *pending; // scratch: the stack of a walk
 } delta_search_state_t;
 
+// ---- search_state.c
+
+// Gaps, evaluation and lists of a round; problem, order, options, allocator and splits are set, and borrowed.
+DELTA_MUST_USE delta_status_t delta_search_state_init(delta_search_state_t *state);
+void delta_search_state_deinit(delta_search_state_t *state); // What the rounds share stays.
+// Gives a gap an action; where parts are decided together, the others of its ring too.
+void delta_search_set(const delta_search_state_t *state, uint8_t *actions, uint32_t gap, uint8_t action);
+// Whether a gap stands for itself: of a ring that is decided together only the first does.
+static inline bool delta_search_is_own(const delta_search_state_t *state, uint32_t gap) {
+  return !state->is_together || !state->is_led[gap];
+}
+
+// ---- search.c
+
 // Whether the effort is used up.
 bool delta_search_is_over(const delta_search_state_t *state);
+bool delta_search_is_phase_over(const delta_search_state_t *state);        // that, or the share of one way of searching
+uint64_t delta_search_evaluations_left(const delta_search_state_t *state); // UINT64_MAX: time alone limits them
 void delta_search_copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from);
 // Measures a plan's actions.
 DELTA_MUST_USE delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan);
@@ -86,6 +110,13 @@ DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *s
 // Takes parts of the best plan back, and lets the greedy make them again.
 DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
 
+// ---- slack.c
+
+// Of the plan measured last.
+void delta_search_note_slack(delta_search_state_t *state);
+// Whether a plan that differs a little from the one that was noted may fit and take at most so long, as far as it is seen without carrying it out.
+bool delta_search_may_do(delta_search_state_t *state, const uint8_t *from, const uint8_t *to, double most_seconds);
+
 // ---- refine.c
 
 // Makes state->splits of the best plan: where a closure uses a tensor amid a gap it may go another way afterwards. Splits whose parts differ stay.
@@ -102,5 +133,8 @@ double delta_search_price(delta_search_state_t *state, const uint8_t *actions, u
 
 // Releases gaps of state->now, the cheapest per byte and too full step first, until it fits or nothing helps. `noise` disturbs prices by a part of them.
 DELTA_MUST_USE delta_status_t delta_search_greedy(delta_search_state_t *state, double lane_price, double noise);
+// Releases gaps of state->now for a lower fullest step, whatever the capacity, until none helps or the effort is used up. `note` hears of every change that stays.
+typedef delta_status_t (*delta_search_note_t)(void *self, const delta_search_plan_t *now);
+DELTA_MUST_USE delta_status_t delta_search_descend(delta_search_state_t *state, double lane_price, delta_search_note_t note, void *self);
 
 #endif // DELTA_PLANNER_SEARCH_STATE_H_

@@ -10,7 +10,7 @@
 #include "plans/report.h"
 #include "plans/schedule.h"
 
-enum { DELTA_PLAN_VERSION = 1 };
+enum { DELTA_PLAN_VERSION = 2 };
 
 // A state's place in the state area, by name.
 typedef struct delta_plan_state {
@@ -30,6 +30,9 @@ typedef struct delta_plan_program {
   char graph_hash[65];     // of the graph it was planned for
   delta_layout_t *layouts; // of each region of the graph, as chosen when the plan was made; in the plan's region
   uint32_t layout_count;
+  const char *
+      *kernels; // of each step of the problem, that is of each node that runs, as chosen when the plan was made; in the plan's region
+  uint32_t kernel_count;
   delta_schedule_t *schedule; // Owned. Offsets count from the end of the state area.
   // For reports and traces; not in the file, and NULL where nobody asked for them (plans/plan_show.h).
   delta_problem_t *problem;     // Owned.

@@ -347,6 +347,22 @@ static delta_status_t read_layouts(const delta_plan_reader_t *reader, const delt
   return DELTA_OK;
 }
 
+static delta_status_t read_kernels(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_plan_program_t *program) {
+  const delta_json_value_t *array = NULL;
+  size_t count;
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "kernels", &array, &count));
+  if (count >= UINT32_MAX) return malformed(reader, "kernels", "too many");
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &program->kernels));
+  for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
+    const char *name = NULL;
+    char *copy = NULL;
+    DELTA_RETURN_IF_ERROR(delta_json_as_string(reader->document, value, "kernels", &name));
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&reader->plan->region, name, strlen(name), &copy));
+    program->kernels[program->kernel_count++] = copy;
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t read_program(const delta_plan_reader_t *reader, const delta_json_value_t *object, uint32_t index) {
   delta_plan_t *plan = reader->plan;
   delta_plan_program_t *program = &plan->programs[index];
@@ -361,6 +377,7 @@ static delta_status_t read_program(const delta_plan_reader_t *reader, const delt
   }
   DELTA_RETURN_IF_ERROR(read_digest(reader, object, "graph_hash", sizeof program->graph_hash, program->graph_hash));
   DELTA_RETURN_IF_ERROR(read_layouts(reader, object, program));
+  DELTA_RETURN_IF_ERROR(read_kernels(reader, object, program));
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, object, "schedule", &schedule));
   DELTA_RETURN_IF_ERROR(delta_plan_read_schedule(reader, schedule, index, &program->schedule));
   ++plan->program_count;
@@ -393,7 +410,11 @@ static delta_status_t check_format(const delta_plan_reader_t *reader, const delt
   DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, root, "format", &format));
   if (strcmp(format, DELTA_PLAN_FORMAT) != 0) return malformed(reader, "format", "not a plan");
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, root, "version", 1, DELTA_PLAN_INTEGER_LIMIT - 1, &version));
-  if (version <= DELTA_PLAN_VERSION) return DELTA_OK;
+  if (version == DELTA_PLAN_VERSION) return DELTA_OK;
+  if (version < DELTA_PLAN_VERSION)
+    return delta_status_make(MISMATCH,
+                             "%s: written by an older version: plan format %lld, this program reads %d: make a new plan with deltaplan",
+                             reader->name, (long long)version, (int)DELTA_PLAN_VERSION);
   return delta_status_make(MISMATCH, "%s: written by a newer version: plan format %lld, this program reads %d", reader->name,
                            (long long)version, (int)DELTA_PLAN_VERSION);
 }

@@ -209,6 +209,9 @@ static void write_program(delta_json_writer_t *writer, const delta_plan_program_
   delta_json_begin_inline_array(writer, "layouts");
   for (uint32_t r = 0; r < program->layout_count; ++r) delta_json_write_string(writer, NULL, delta_layout_names.names[program->layouts[r]]);
   delta_json_end_array(writer);
+  delta_json_begin_inline_array(writer, "kernels");
+  for (uint32_t k = 0; k < program->kernel_count; ++k) delta_json_write_string(writer, NULL, program->kernels[k]);
+  delta_json_end_array(writer);
   write_schedule(writer, program->schedule);
   delta_json_end_object(writer);
 }

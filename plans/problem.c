@@ -165,7 +165,7 @@ static delta_status_t check_row(const delta_problem_t *problem, const delta_prob
   DELTA_RETURN_IF_ERROR(check_row_list(problem, step, step->outputs, step->output_count, 0, &output_bytes));
   const uint32_t parts = step->input_count > step->output_count ? step->input_count : step->output_count;
   const bool has_whole = parts > 1 && step->input_count + step->output_count == parts + 1;
-  if (has_whole && step->inplace_count == 0 && input_bytes == output_bytes) return DELTA_OK;
+  if (has_whole && input_bytes == output_bytes) return DELTA_OK;
   return delta_status_make(MALFORMED, "step '%s' works in a row, but %llu bytes in and %llu bytes out are not one whole and its parts",
                            step->name, (unsigned long long)input_bytes, (unsigned long long)output_bytes);
 }

@@ -7,6 +7,7 @@
 #include <delta/version.h>
 
 #include "onnx/graph/units.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/profile.h"
 
 const char delta_absent_kernel[] = "estimated";
@@ -34,17 +35,26 @@ static delta_status_t absent_kernel_prepare(delta_device_t *device, const delta_
 
 static void absent_kernel_destroy(delta_kernel_t *kernel) { (void)kernel; }
 
-// The kernel that was measured, or one that stands for whatever will run the node.
+// Kernels for groups of updates, and such as take parts in place of a whole, are there where they were measured.
+static bool is_expected(const delta_graph_t *graph, const delta_node_t *node) {
+  return node->op != DELTA_CORE_EACH && !delta_reads_virtual(graph, node);
+}
+
+// The kernels that were measured, or one that stands for whatever will run the node.
 static delta_status_t absent_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank,
                                           delta_kernel_offer_t *out_offer, bool *out_exists) {
-  *out_exists = rank == 0;
-  if (rank > 0) return DELTA_OK;
   char key[DELTA_PROFILE_KEY_BYTES];
   delta_profile_key(graph, delta_graph_node(graph, node), key);
-  const delta_profile_entry_t *entry = delta_profile_entry(device->profile, key);
-  *out_offer = (delta_kernel_offer_t){.name = entry && entry->kernel ? entry->kernel : delta_absent_kernel,
-                                      .workspace_bytes = entry ? entry->workspace_bytes : 0,
-                                      .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
+  const delta_profile_entry_t *entry = delta_profile_first(device->profile, key);
+  *out_exists = entry || rank == 0;
+  *out_offer =
+      (delta_kernel_offer_t){.name = delta_absent_kernel, .works_in_row = delta_units_are_few(graph, delta_graph_node(graph, node))};
+  if (!entry && !is_expected(graph, delta_graph_node(graph, node))) out_offer->refusal = "no kernel for it was measured";
+  for (uint32_t k = 0; entry && k < rank; ++k) entry = delta_profile_next(device->profile, entry);
+  if (rank > 0) *out_exists = entry != NULL;
+  if (!entry) return DELTA_OK;
+  out_offer->name = entry->kernel;
+  out_offer->workspace_bytes = entry->workspace_bytes;
   return DELTA_OK;
 }
 
@@ -83,6 +93,7 @@ static void describe(delta_device_t *device, const delta_profile_t *profile, con
   device->name = profile->device;
   device->log = options->log;
   device->threads = profile->threads;
+  device->reads_virtual = true;
   device->granule_bytes = (size_t)delta_profile_number(profile, DELTA_PROFILE_GRANULE_BYTES);
   device->alignment_bytes = (size_t)delta_profile_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES);
   snprintf(device->instruction_set, sizeof device->instruction_set, "%s", profile->instruction_set);

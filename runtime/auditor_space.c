@@ -74,15 +74,23 @@ static size_t find_pattern(const delta_auditor_t *auditor, uint32_t b) {
   // A copy brings its own bytes, and what takes bytes of several buffers has their data behind its own.
   const delta_audited_buffer_t *taken = &auditor->buffers[buffer->inplace_of];
   const bool is_copied = taken->writer != DELTA_PROBLEM_NONE && auditor->options.schedule->steps[taken->writer].kind != DELTA_STEP_RUN;
-  const bool is_alone = auditor->options.schedule->buffers[buffer->inplace_of].size_bytes == buffer->size_bytes;
-  if (is_copied || !is_alone || buffer->inplace_of > b) return buffer->size_bytes;
+  if (is_copied || delta_buffer_is_in_row(auditor->options.schedule->buffers, b) || buffer->inplace_of > b) return buffer->size_bytes;
   return taken->pattern_offset_bytes > data_bytes ? taken->pattern_offset_bytes : data_bytes;
+}
+
+static bool has_users(const delta_audited_buffer_t *buffer) {
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
+    if (buffer->users[l] > 0) return true;
+  }
+  return false;
 }
 
 static void place_buffer(delta_auditor_t *auditor, uint32_t b) {
   const delta_schedule_t *schedule = auditor->options.schedule;
   const delta_buffer_t *buffer = &schedule->buffers[b];
   delta_audited_buffer_t *audited = &auditor->buffers[b];
+  // An input that nobody reads.
+  if (!has_users(audited)) audited->users[schedule->steps[buffer->last_step].lane] = buffer->last_step + 1;
   audited->first_segment = find_segment(auditor, buffer->offset_bytes);
   audited->end_segment = find_segment(auditor, buffer->offset_bytes + buffer->size_bytes);
   audited->outlives = buffer->tensor != DELTA_PROBLEM_NONE && buffer->last_step + 1 == schedule->step_count &&

@@ -29,6 +29,7 @@ typedef struct delta_kernel_offer {
   size_t workspace_bytes;
   bool works_in_row;   // DELTA_STEP_IN_ROW: where the first output has the first input's address, all lie one behind another
   const char *refusal; // NULL: it can run the node; else why not
+  bool is_last_resort; // neither measured nor compared: only where no other can run the node
 } delta_kernel_offer_t;
 
 // Addresses of one launch: one per node input and output, NULL where left out. Of a virtual input (onnx/graph/virtual.h): where the addresses of its parts are.

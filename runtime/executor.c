@@ -269,7 +269,8 @@ delta_status_t delta_executor_create(const delta_executor_options_t *options, de
   DELTA_GOTO_IF_ERROR(status, allocate_copies(executor), cleanup);
   for (uint32_t i = 0; i < schedule->step_count; ++i) DELTA_GOTO_IF_ERROR(status, prepare_step(executor, i), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_ends(executor), cleanup);
-  if (options->poison) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
+  // An auditor has a pattern of its own in more than these bytes.
+  if (options->poison && !options->audits) DELTA_GOTO_IF_ERROR(status, list_void_ranges(executor), cleanup);
   if (options->device->has_queues) DELTA_GOTO_IF_ERROR(status, delta_executor_prepare_queues(executor), cleanup);
   if (options->audits) DELTA_GOTO_IF_ERROR(status, create_auditor(executor), cleanup);
   *out_executor = executor;

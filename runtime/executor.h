@@ -87,7 +87,7 @@ typedef struct delta_run_result {
   uint32_t output;                            // of finite_outputs, when it was that one; else DELTA_INDEX_NONE
   bool ran_all;                               // it was looked at after the last step
   uint32_t updates_done;                      // states already changed when it stopped, counters aside
-  bool failed_below;                          // a copy to the tier below failed, and the run with it
+  bool failed_below;                          // a copy to the tier below failed, and was not kept
   uint32_t kept_tensors;                      // that could not be copied below and are kept
   delta_status_t why_kept;                    // Borrowed until the next run; of the first
   delta_lane_times_t lanes[DELTA_LANE_COUNT]; // copies that run between steps count as waiting compute

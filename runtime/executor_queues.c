@@ -146,22 +146,21 @@ static bool is_current(const delta_executor_t *executor) {
 }
 
 // A library that cannot be recorded is no error: the program then runs step by step, as it did before.
-static delta_status_t record(delta_executor_t *executor, const delta_run_options_t *options) {
+static void record(delta_executor_t *executor, const delta_run_options_t *options) {
   const delta_executor_options_t *o = &executor->options;
   const delta_device_driver_t *driver = o->device->driver;
   delta_executor_queues_t *queues = &executor->queues;
   delta_run_result_t unused = {0};
   delta_executor_free_queues(executor);
-  DELTA_RETURN_IF_ERROR(driver->record_begin(o->device));
-  delta_status_t status = put_steps(executor, options, false, &unused);
+  delta_status_t status = driver->record_begin(o->device);
+  if (!status) status = put_steps(executor, options, false, &unused);
   status = delta_status_join(status, driver->record_end(o->device, &queues->recording));
   queues->recorded_resizes = o->tier ? o->tier->resizes : 0;
-  if (!status) return DELTA_OK;
+  if (!status) return;
   delta_executor_free_queues(executor);
   queues->refuses_recording = true;
   delta_log(o->device->log, DELTA_LOG_NOTE, "the program runs step by step, since it was not recorded: %s", delta_status_message(status));
   delta_status_free(status);
-  return DELTA_OK;
 }
 
 // Puts a run into the queues: as a recording where there is one or may be one.
@@ -170,7 +169,7 @@ static delta_status_t put_run(delta_executor_t *executor, const delta_run_option
   const delta_executor_options_t *o = &executor->options;
   delta_executor_queues_t *queues = &executor->queues;
   const bool may_record = !is_looked_at && !o->on_step && queues->runs > 0 && !queues->refuses_recording;
-  if (may_record && !is_current(executor)) DELTA_RETURN_IF_ERROR(record(executor, options));
+  if (may_record && !is_current(executor)) record(executor, options);
   if (may_record && queues->recording) return o->device->driver->replay(o->device, queues->recording);
   ++queues->runs;
   return put_steps(executor, options, is_looked_at, result);

@@ -1,5 +1,6 @@
-// Choosing the parts: `--split on` plans the step whole and in parts, and takes the fastest plan that fits; `--split auto` splits only what does not
-// fit whole. A plan in parts stands beside the whole one, so that splitting never makes a plan slower than what was there without it.
+// Choosing the parts: `--split on` plans the step whole and in parts, each for a short while, and then searches on with the parts whose plan was fastest; `--split auto`
+// splits only what does not fit whole. A plan in parts stands beside the whole one, so that splitting never makes a plan slower than what was there without it.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +11,18 @@
 // What is tried, in this order: few parts first, which cost least. A region is what has the largest tensors: the first layers of a network for images.
 static const char *const candidates[] = {"off", "2", "4", "4:25%", "8", "8:25%", "16"};
 enum { CANDIDATE_COUNT = sizeof candidates / sizeof *candidates };
+// Of the time, for trying all candidates; the best has the rest.
+static const double trial_part = 0.4;
+// A search that is this much longer than the one before is worth making.
+static const double worth_factor = 1.5;
 
 typedef struct plan_choice {
   delta_plan_options_t options; // of the plan at hand
   delta_allocator_t allocator;
   double deadline_seconds;
-  const char *split;  // of the plan kept
-  delta_plan_t *plan; // Owned; NULL: none fits yet
+  double overhead_seconds; // what the last candidate took beside searching
+  const char *split;       // of the plan kept
+  delta_plan_t *plan;      // Owned; NULL: none fits yet
   delta_plan_summary_t summary;
   delta_status_t refusal; // Owned; of the candidate with the least budget, while none fits
 } plan_choice_t;
@@ -65,12 +71,30 @@ static bool is_done(const plan_choice_t *choice, bool only_if_needed) {
   return delta_clock_seconds() > choice->deadline_seconds;
 }
 
-static delta_status_t choose(plan_choice_t *choice, bool only_if_needed) {
-  // Each has its share of the time for searching; what no search needs is on top. Only what fits is searched, and then there is one.
-  if (!only_if_needed) choice->options.time_limit_seconds /= CANDIDATE_COUNT;
-  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, only_if_needed); ++c) {
-    DELTA_RETURN_IF_ERROR(try_candidate(choice, candidates[c]));
+// Plans a candidate, for at most so long in all.
+static delta_status_t try_within(plan_choice_t *choice, const char *split, double seconds) {
+  const double start_seconds = delta_clock_seconds(), search_seconds = fmax(0, seconds - choice->overhead_seconds);
+  choice->options.time_limit_seconds = search_seconds;
+  DELTA_RETURN_IF_ERROR(try_candidate(choice, split));
+  choice->overhead_seconds = fmax(0, delta_clock_seconds() - start_seconds - search_seconds);
+  return DELTA_OK;
+}
+
+static delta_status_t choose_fastest(plan_choice_t *choice) {
+  const double all_seconds = choice->options.time_limit_seconds,
+               trials_end_seconds = choice->deadline_seconds - (1 - trial_part) * all_seconds;
+  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, false); ++c) {
+    const double left_seconds = trials_end_seconds - delta_clock_seconds();
+    DELTA_RETURN_IF_ERROR(try_within(choice, candidates[c], left_seconds / (CANDIDATE_COUNT - c)));
   }
+  const double left_seconds = choice->deadline_seconds - delta_clock_seconds();
+  const bool is_worth = left_seconds - choice->overhead_seconds > worth_factor * trial_part * all_seconds / CANDIDATE_COUNT;
+  return choice->plan && is_worth && !is_done(choice, false) ? try_within(choice, choice->split, left_seconds) : DELTA_OK;
+}
+
+// Only what fits is searched, and then there is one.
+static delta_status_t choose_first(plan_choice_t *choice) {
+  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, true); ++c) DELTA_RETURN_IF_ERROR(try_candidate(choice, candidates[c]));
   return DELTA_OK;
 }
 
@@ -82,7 +106,7 @@ delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allo
   const double start_seconds = delta_clock_seconds();
   plan_choice_t choice = {.options = *options, .allocator = allocator, .deadline_seconds = start_seconds + options->time_limit_seconds};
   *out_plan = NULL;
-  delta_status_t status = choose(&choice, automatic);
+  delta_status_t status = automatic ? choose_first(&choice) : choose_fastest(&choice);
   if (status) {
     delta_plan_free(choice.plan);
     delta_status_free(choice.refusal);

@@ -118,14 +118,6 @@ delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
 
 // ---- Planning within the budget
 
-static delta_status_t copy_layouts(delta_plan_t *plan, const delta_program_parts_t *parts, delta_plan_program_t *program) {
-  void *layouts = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
-  program->layouts = layouts;
-  program->layout_count = parts->layout_count;
-  return DELTA_OK;
-}
-
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
 
 static void start_clock(void *self) {
@@ -199,7 +191,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
     plan->seed_policy = result.seed_policy;
     plan->seed_is_plan = result.seed_is_plan;
   }
-  DELTA_RETURN_IF_ERROR(copy_layouts(plan, parts, program));
+  DELTA_RETURN_IF_ERROR(delta_program_record(parts, plan, program));
   delta_graph_hash(parts->graph, program->graph_hash);
   return DELTA_OK;
 }

@@ -42,7 +42,8 @@ cleanup:
 // Builds one program again, proves its schedule against it, and keeps its names.
 static delta_status_t open_program(delta_plan_t *plan, uint32_t index, const delta_model_t *model, delta_device_t *device) {
   const delta_plan_program_t *program = &plan->programs[index];
-  const delta_program_choice_t choice = {.layouts = {.is_given = true, .layouts = program->layouts, .count = program->layout_count}};
+  const delta_program_choice_t choice = {.layouts = {.is_given = true, .layouts = program->layouts, .count = program->layout_count},
+                                         .kernels = {.is_given = true, .names = program->kernels, .count = program->kernel_count}};
   delta_build_options_t build = plan->build;
   build.import.levers = plan->levers;
   const int64_t batch = program->kind == DELTA_PROGRAM_APPLY || build.import.batch == 0 ? build.import.batch : program->batch;

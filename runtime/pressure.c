@@ -44,6 +44,12 @@ static bool raise(delta_pressure_t *pressure, uint64_t committed_bytes, uint64_t
   return true;
 }
 
+void delta_pressure_refuse(delta_pressure_t *pressure) {
+  if (pressure->limit_bytes < UINT64_MAX && pressure->limit_bytes > pressure->refused_bytes)
+    pressure->refused_bytes = pressure->limit_bytes;
+  pressure->limit_bytes = UINT64_MAX;
+}
+
 bool delta_pressure_look(delta_pressure_t *pressure, double now_seconds, uint64_t committed_bytes, uint64_t wanted_bytes) {
   if (pressure->is_off || now_seconds < pressure->next_seconds) return false;
   pressure->next_seconds = now_seconds + pressure->period_seconds;

@@ -34,6 +34,8 @@ typedef struct delta_pressure {
 } delta_pressure_t;
 
 void delta_pressure_init(delta_pressure_t *pressure);
+// No plan fits the limit: there is none, and one so low is not asked for again.
+void delta_pressure_refuse(delta_pressure_t *pressure);
 // Looks, when it is time. True: limit_bytes has changed. `committed_bytes` of the arena count as given; `wanted_bytes` are what it would take without a limit.
 bool delta_pressure_look(delta_pressure_t *pressure, double now_seconds, uint64_t committed_bytes, uint64_t wanted_bytes);
 

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "onnx/graph/graph_write.h"
+#include "onnx/graph/virtual.h"
 #include "runtime/cache.h"
 
 // The processor as its maker or the system names it: speeds of one are not those of another.
@@ -109,7 +110,10 @@ void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, cha
   delta_sha256_init(&hash);
   const delta_graph_sink_t sink = {&hash, hash_text};
   delta_graph_write_attrs(sink, node);
-  for (uint32_t k = 0; k < node->input_count; ++k) write_tensor(sink, delta_node_input(graph, node, k));
+  for (uint32_t k = 0; k < node->input_count; ++k) {
+    write_tensor(sink, delta_node_input(graph, node, k));
+    if (delta_virtual_node(graph, node->inputs[k])) delta_graph_write(sink, " in parts");
+  }
   delta_graph_write(sink, " ->");
   for (uint32_t k = 0; k < node->output_count; ++k) write_tensor(sink, delta_node_output(graph, node, k));
   char digest[DELTA_SHA256_TEXT_BYTES];
@@ -132,36 +136,69 @@ delta_roofline_t delta_profile_roofline(const delta_profile_t *profile) {
 #undef ROOFLINE_FIELD
 }
 
-const delta_profile_entry_t *delta_profile_entry(const delta_profile_t *profile, const char *key) {
+const delta_profile_entry_t *delta_profile_first(const delta_profile_t *profile, const char *key) {
   const uint32_t index = delta_map_find(&profile->keys, key);
   return index == DELTA_MAP_NONE ? NULL : &profile->entries.items[index];
 }
 
-bool delta_profile_find(const delta_profile_t *profile, const char *key, double *out_seconds) {
-  const delta_profile_entry_t *entry = profile ? delta_profile_entry(profile, key) : NULL;
-  if (entry) *out_seconds = entry->seconds;
-  return entry != NULL;
+const delta_profile_entry_t *delta_profile_next(const delta_profile_t *profile, const delta_profile_entry_t *entry) {
+  return entry->next == DELTA_MAP_NONE ? NULL : &profile->entries.items[entry->next];
 }
 
-delta_status_t delta_profile_set(delta_profile_t *profile, const char *key, double seconds) {
-  return delta_profile_set_entry(profile, &(delta_profile_entry_t){.key = key, .seconds = seconds});
+const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, const char *key, const char *kernel) {
+  const delta_profile_entry_t *entry = profile ? delta_profile_first(profile, key) : NULL;
+  while (entry && strcmp(entry->kernel, kernel) != 0) entry = delta_profile_next(profile, entry);
+  return entry;
 }
 
-delta_status_t delta_profile_set_entry(delta_profile_t *profile, const delta_profile_entry_t *entry) {
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best) {
+  enum { SMALL_BYTES = 1 << 20 };
+  static const double clearly = 0.95, worth_memory = 0.85;
+  if (later->workspace_bytes > best->workspace_bytes + SMALL_BYTES) return later->seconds < worth_memory * best->seconds;
+  if (later->workspace_bytes + SMALL_BYTES < best->workspace_bytes) return worth_memory * later->seconds < best->seconds;
+  return later->seconds < clearly * best->seconds;
+}
+
+const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes) {
+  const delta_profile_entry_t *first = profile ? delta_profile_first(profile, key) : NULL, *best = NULL;
+  for (const delta_profile_entry_t *entry = first; entry; entry = delta_profile_next(profile, entry)) {
+    if (entry->workspace_bytes > most_workspace_bytes) continue;
+    if (!best || delta_profile_is_better(entry, best)) best = entry;
+  }
+  return best ? best : first;
+}
+
+static delta_status_t copy_string(delta_profile_t *profile, const char *text, const char **out_copy) {
+  char *copy = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, text, strlen(text), &copy));
+  *out_copy = copy;
+  return DELTA_OK;
+}
+
+// Adds an entry under a key whose last one is `last`, or that is new.
+static delta_status_t append_entry(delta_profile_t *profile, const delta_profile_entry_t *entry, uint32_t last) {
+  const uint32_t index = (uint32_t)profile->entries.count;
   delta_profile_entry_t copy = *entry;
-  char *key = NULL, *kernel = NULL;
-  if (entry->kernel) DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->kernel, strlen(entry->kernel), &kernel));
-  copy.kernel = kernel;
-  const uint32_t index = delta_map_find(&profile->keys, entry->key);
-  if (index != DELTA_MAP_NONE) {
-    copy.key = profile->entries.items[index].key;
-    profile->entries.items[index] = copy;
+  copy.next = DELTA_MAP_NONE;
+  DELTA_RETURN_IF_ERROR(copy_string(profile, entry->kernel, &copy.kernel));
+  DELTA_RETURN_IF_ERROR(copy_string(profile, entry->key, &copy.key));
+  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &copy));
+  if (last == DELTA_MAP_NONE) return delta_map_set(&profile->keys, copy.key, index);
+  profile->entries.items[last].next = index;
+  return DELTA_OK;
+}
+
+delta_status_t delta_profile_set(delta_profile_t *profile, const delta_profile_entry_t *entry) {
+  uint32_t last = DELTA_MAP_NONE;
+  for (uint32_t i = delta_map_find(&profile->keys, entry->key); i != DELTA_MAP_NONE; i = profile->entries.items[i].next) {
+    delta_profile_entry_t *found = &profile->entries.items[i];
+    last = i;
+    if (strcmp(found->kernel, entry->kernel) != 0) continue;
+    found->seconds = entry->seconds;
+    found->workspace_bytes = entry->workspace_bytes;
     return DELTA_OK;
   }
-  DELTA_RETURN_IF_ERROR(delta_region_copy_string(&profile->region, entry->key, strlen(entry->key), &key));
-  copy.key = key;
-  DELTA_RETURN_IF_ERROR(delta_array_push(profile->allocator, &profile->entries, &copy));
-  return delta_map_set(&profile->keys, key, (uint32_t)profile->entries.count - 1);
+  return append_entry(profile, entry, last);
 }
 
 // ---- One profile into another
@@ -197,7 +234,7 @@ static delta_status_t merge_numbers(delta_profile_t *profile, const delta_profil
 delta_status_t delta_profile_merge(delta_profile_t *profile, const delta_profile_t *other, const char *path) {
   DELTA_RETURN_IF_ERROR(check_origin(profile, other, path));
   DELTA_RETURN_IF_ERROR(merge_numbers(profile, other));
-  for (size_t i = 0; i < other->entries.count; ++i) DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profile, &other->entries.items[i]));
+  for (size_t i = 0; i < other->entries.count; ++i) DELTA_RETURN_IF_ERROR(delta_profile_set(profile, &other->entries.items[i]));
   return DELTA_OK;
 }
 

@@ -1,7 +1,7 @@
 // Profile: what kernels take on one device, how fast it copies, and what it has. A profile is a file (docs/profile-format.md): equal profile, equal selection.
 //
-// A cost is found by a key that names the operator and everything its time depends on: attributes with layouts, types and physical shapes. It is that of
-// the kernel which selection takes: the first that does not refuse. What has no cost is estimated by the profile's roofline.
+// Costs are found by a key that names the operator and everything its time depends on: attributes with layouts, types and physical shapes. Under it every
+// kernel that was measured has its own, in the driver's order of preference. What has no cost is estimated by the profile's roofline.
 #ifndef DELTA_RUNTIME_PROFILE_H_
 #define DELTA_RUNTIME_PROFILE_H_
 
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "runtime/device.h"
 
-enum { DELTA_PROFILE_KEY_BYTES = 96, DELTA_PROFILE_VERSION = 2 };
+enum { DELTA_PROFILE_KEY_BYTES = 96, DELTA_PROFILE_VERSION = 3 };
 
 // X(IDENTIFIER, name, least, most): what a device has. reserve_bytes is what is left to its system, drivers and libraries when no budget is given.
 #define DELTA_PROFILE_DEVICE_NUMBERS(X)        \
@@ -46,9 +46,10 @@ typedef struct delta_profile_number {
 
 typedef struct delta_profile_entry {
   const char *key;
-  const char *kernel; // NULL: not known
+  const char *kernel;
   double seconds;
   size_t workspace_bytes;
+  uint32_t next; // index of the next kernel's entry under the key; DELTA_MAP_NONE: none
 } delta_profile_entry_t;
 
 typedef struct delta_profile {
@@ -57,7 +58,7 @@ typedef struct delta_profile {
   // What it was measured with; a profile of another machine is not used for this one.
   const char *device, *instruction_set, *libraries, *processor;
   int32_t threads;
-  delta_map_t keys; // key -> index of the entry
+  delta_map_t keys; // key -> index of its first entry
   DELTA_ARRAY(delta_profile_entry_t) entries;
   delta_profile_number_t numbers[DELTA_PROFILE_COUNT];
 } delta_profile_t;
@@ -78,14 +79,19 @@ delta_roofline_t delta_profile_roofline(const delta_profile_t *profile);
 
 // The key of a node.
 void delta_profile_key(const delta_graph_t *graph, const delta_node_t *node, char out_key[DELTA_PROFILE_KEY_BYTES]);
-// False when there is no such cost; `profile` may be NULL.
-bool delta_profile_find(const delta_profile_t *profile, const char *key, double *out_seconds);
-// NULL when there is none. Borrowed until the next change.
-const delta_profile_entry_t *delta_profile_entry(const delta_profile_t *profile, const char *key);
-// Sets or replaces a cost; its kernel is not known.
-DELTA_MUST_USE delta_status_t delta_profile_set(delta_profile_t *profile, const char *key, double seconds);
-// Sets or replaces a cost with its kernel; strings are copied.
-DELTA_MUST_USE delta_status_t delta_profile_set_entry(delta_profile_t *profile, const delta_profile_entry_t *entry);
+// The first cost under a key, and the one after another; NULL when there is none. Borrowed until the next change.
+const delta_profile_entry_t *delta_profile_first(const delta_profile_t *profile, const char *key);
+const delta_profile_entry_t *delta_profile_next(const delta_profile_t *profile, const delta_profile_entry_t *entry);
+// The cost of a kernel; NULL when there is none, or no profile.
+const delta_profile_entry_t *delta_profile_find(const delta_profile_t *profile, const char *key, const char *kernel);
+// Of measured kernels the one to take: the first whose workspace is within `most_workspace_bytes`, or a later one that is better. Without one within, the first.
+// NULL when none is measured, or without a profile.
+const delta_profile_entry_t *delta_profile_best(const delta_profile_t *profile, const char *key, size_t most_workspace_bytes);
+// Whether a later kernel is better: faster by a twentieth, so that what is as good as equal does not change with the weather. A larger workspace (by more than
+// 1 MiB) must be worth three of them, and a smaller one is worth three.
+bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_profile_entry_t *best);
+// Sets or replaces the cost of a kernel; strings are copied, `next` is ignored.
+DELTA_MUST_USE delta_status_t delta_profile_set(delta_profile_t *profile, const delta_profile_entry_t *entry);
 
 // Takes over costs and numbers of a profile of the same device with the same threads, instruction set, processor and
 // libraries; MISMATCH names what differs, and `path`.

@@ -45,22 +45,28 @@ static void write_numbers(delta_json_writer_t *writer, const delta_profile_t *pr
 }
 
 static void write_entry(delta_json_writer_t *writer, const delta_profile_entry_t *entry) {
-  delta_json_begin_inline_object(writer, entry->key);
+  delta_json_begin_inline_object(writer, entry->kernel);
   delta_json_write_double(writer, "seconds", entry->seconds);
   if (entry->workspace_bytes) delta_json_write_int64(writer, "workspace_bytes", (int64_t)entry->workspace_bytes);
-  if (entry->kernel) delta_json_write_string(writer, "kernel", entry->kernel);
   delta_json_end_object(writer);
 }
 
-// In the order of their keys: equal profiles give equal files.
+// In the order of their keys, kernels in that of preference: equal profiles give equal files.
 static delta_status_t write_entries(delta_json_writer_t *writer, const delta_profile_t *profile) {
   const delta_profile_entry_t **sorted = NULL;
-  const size_t count = profile->entries.count;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profile->allocator, count, &sorted));
-  for (size_t i = 0; i < count; ++i) sorted[i] = &profile->entries.items[i];
+  size_t count = 0;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(profile->allocator, profile->entries.count, &sorted));
+  for (size_t i = 0; i < profile->entries.count; ++i) {
+    const delta_profile_entry_t *entry = &profile->entries.items[i];
+    if (delta_profile_first(profile, entry->key) == entry) sorted[count++] = entry;
+  }
   if (count > 1) qsort(sorted, count, sizeof *sorted, by_key);
   delta_json_begin_object(writer, "kernels");
-  for (size_t i = 0; i < count; ++i) write_entry(writer, sorted[i]);
+  for (size_t i = 0; i < count; ++i) {
+    delta_json_begin_object(writer, sorted[i]->key);
+    for (const delta_profile_entry_t *entry = sorted[i]; entry; entry = delta_profile_next(profile, entry)) write_entry(writer, entry);
+    delta_json_end_object(writer);
+  }
   delta_json_end_object(writer);
   delta_release(profile->allocator, sorted);
   return DELTA_OK;
@@ -212,20 +218,32 @@ static delta_status_t read_numbers(const profile_reader_t *reader, const delta_j
   return check_sizes(reader);
 }
 
-// `member` is not looked up by its key: there may be many.
-static delta_status_t read_entry(const profile_reader_t *reader, const delta_json_value_t *member) {
-  const char *key = delta_json_key(member);
-  delta_profile_entry_t entry = {.key = key};
+static delta_status_t check_key(const profile_reader_t *reader, const char *key, size_t most_bytes) {
+  if (key[0] != '\0' && strlen(key) < most_bytes) return DELTA_OK;
+  return delta_status_make(MALFORMED, "%s: kernels.%.40s: expected a key of 1 to %zu characters", reader->name, key, most_bytes - 1);
+}
+
+// One kernel's cost. Members are not looked up by their keys: there may be many.
+static delta_status_t read_entry(const profile_reader_t *reader, const char *key, const delta_json_value_t *member) {
+  delta_profile_entry_t entry = {.key = key, .kernel = delta_json_key(member)};
   double workspace_bytes = 0;
-  if (key[0] == '\0' || strlen(key) >= DELTA_PROFILE_KEY_BYTES)
-    return delta_status_make(MALFORMED, "%s: kernels.%.40s: expected a key of 1 to %d characters", reader->name, key,
-                             DELTA_PROFILE_KEY_BYTES - 1);
+  DELTA_RETURN_IF_ERROR(check_key(reader, entry.kernel, KERNEL_NAME_BYTES));
   DELTA_RETURN_IF_ERROR(read_within(reader, member, key, "seconds", DBL_MIN, most_seconds, &entry.seconds));
   if (delta_json_find(member, "workspace_bytes"))
     DELTA_RETURN_IF_ERROR(read_within(reader, member, key, "workspace_bytes", 0, most_workspace_bytes, &workspace_bytes));
-  if (delta_json_find(member, "kernel")) DELTA_RETURN_IF_ERROR(copy_text(reader, member, "kernel", KERNEL_NAME_BYTES, &entry.kernel));
   entry.workspace_bytes = (size_t)workspace_bytes;
-  return delta_profile_set_entry(reader->profile, &entry);
+  return delta_profile_set(reader->profile, &entry);
+}
+
+// The costs under one key.
+static delta_status_t read_entries(const profile_reader_t *reader, const delta_json_value_t *kernels) {
+  const char *key = delta_json_key(kernels);
+  DELTA_RETURN_IF_ERROR(check_key(reader, key, DELTA_PROFILE_KEY_BYTES));
+  if (!delta_json_is_object(kernels))
+    return delta_status_make(MALFORMED, "%s: kernels.%s: expected an object of kernels", reader->name, key);
+  for (const delta_json_value_t *member = delta_json_first(kernels); member; member = delta_json_next(member))
+    DELTA_RETURN_IF_ERROR(forgive(reader, read_entry(reader, key, member)));
+  return DELTA_OK;
 }
 
 static delta_status_t read_profile(const profile_reader_t *reader) {
@@ -234,7 +252,7 @@ static delta_status_t read_profile(const profile_reader_t *reader) {
   DELTA_RETURN_IF_ERROR(read_numbers(reader, root));
   DELTA_RETURN_IF_ERROR(delta_json_get_object(reader->document, root, "kernels", &kernels));
   for (const delta_json_value_t *member = delta_json_first(kernels); member; member = delta_json_next(member))
-    DELTA_RETURN_IF_ERROR(forgive(reader, read_entry(reader, member)));
+    DELTA_RETURN_IF_ERROR(forgive(reader, read_entries(reader, member)));
   return DELTA_OK;
 }
 

@@ -8,23 +8,28 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "onnx/graph/virtual.h"
+#include "runtime/select.h"
 
 // Five turns at most; once the patience is used up everything has had enough after one. The first run counts where it took so long that what it warms
 // up is nothing beside it.
 enum { MOST_SAMPLES = 5, ZERO_BLOCK_BYTES = 1 << 20, MOST_LAUNCHES = 16 };
-static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 8;
+static const double long_seconds = 0.3, enough_seconds = 0.1, patience_seconds = 20;
 // Of a sample on a device with queues: what the host takes to launch is then hidden behind launches before it, as in a program.
 static const double sample_seconds = 2e-4;
+// A kernel whose first run takes so much longer than another's for the same node is not run again.
+static const double hopeless_times = 3, hopeless_seconds = 1e-3;
 
-// One node to measure.
+// One kernel of one node to measure.
 typedef struct profiled_node {
   char key[DELTA_PROFILE_KEY_BYTES];
   const delta_graph_t *graph;
   const delta_node_t *node;
   delta_kernel_t *kernel; // Owned.
   const char *kernel_name;
+  uint32_t rank;
   size_t workspace_bytes;
   uint32_t launches; // behind each other, for one sample: on a device with queues
+  bool is_hopeless;  // its first run is its sample
   double samples[MOST_SAMPLES];
   uint32_t sample_count;
   double spent_seconds;
@@ -52,19 +57,38 @@ static size_t aligned(const profiling_t *profiling, size_t size_bytes) {
   return (size_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
 }
 
-// Takes the kernel that selection takes. A node that none can run is left to selection, which says so.
-static delta_status_t prepare_kernel(profiling_t *profiling, delta_node_id_t id, profiled_node_t *item) {
+static delta_status_t add_kernel(profiling_t *profiling, delta_node_id_t id, const profiled_node_t *node, uint32_t rank,
+                                 const delta_kernel_offer_t *offer) {
   const delta_device_driver_t *driver = profiling->device->driver;
+  profiled_node_t item = *node;
+  item.rank = rank;
+  item.kernel_name = offer->name;
+  item.workspace_bytes = offer->workspace_bytes;
+  DELTA_RETURN_IF_ERROR(driver->kernel_prepare(profiling->device, item.graph, id, rank, &item.kernel));
+  const delta_status_t status = delta_array_push(profiling->profiler->allocator, &profiling->nodes, &item);
+  if (status) driver->kernel_destroy(item.kernel);
+  return status;
+}
+
+// The kernels that selection compares: those within the rule of workspaces, or else the first. A node that none can run is left to selection, which says so.
+static delta_status_t add_kernels(profiling_t *profiling, delta_node_id_t id, const profiled_node_t *node) {
+  const size_t most_bytes = delta_most_workspace_bytes(node->graph, node->node);
+  delta_kernel_offer_t offer, first = {0};
+  uint32_t first_rank = 0, added = 0;
   for (uint32_t rank = 0;; ++rank) {
-    delta_kernel_offer_t offer;
     bool exists = false;
-    DELTA_RETURN_IF_ERROR(driver->kernel_query(profiling->device, item->graph, id, rank, &offer, &exists));
-    if (!exists) return DELTA_OK;
-    if (offer.refusal) continue;
-    item->kernel_name = offer.name;
-    item->workspace_bytes = offer.workspace_bytes;
-    return driver->kernel_prepare(profiling->device, item->graph, id, rank, &item->kernel);
+    DELTA_RETURN_IF_ERROR(profiling->device->driver->kernel_query(profiling->device, node->graph, id, rank, &offer, &exists));
+    if (!exists) break;
+    if (offer.refusal || (first.name && offer.is_last_resort)) continue;
+    if (!first.name) {
+      first = offer;
+      first_rank = rank;
+    }
+    if (offer.workspace_bytes > most_bytes) continue;
+    DELTA_RETURN_IF_ERROR(add_kernel(profiling, id, node, rank, &offer));
+    ++added;
   }
+  return first.name && added == 0 ? add_kernel(profiling, id, node, first_rank, &first) : DELTA_OK;
 }
 
 // Adds the nodes of a graph that are neither known nor among those at hand.
@@ -72,27 +96,29 @@ static delta_status_t collect(profiling_t *profiling, const delta_graph_t *graph
   delta_profiler_t *profiler = profiling->profiler;
   for (uint32_t i = 0; i < graph->nodes.count; ++i) {
     profiled_node_t item = {.graph = graph, .node = &graph->nodes.items[i], .launches = 1};
-    double known;
     if ((delta_core_op_info(item.node->op)->flags & DELTA_CORE_FLAG_VIEW) || item.node->is_virtual) continue;
     delta_profile_key(graph, item.node, item.key);
-    if (delta_profile_find(profiler->profile, item.key, &known) || delta_map_find(seen, item.key) != DELTA_MAP_NONE) continue;
+    if (delta_profile_first(profiler->profile, item.key) || delta_map_find(seen, item.key) != DELTA_MAP_NONE) continue;
     DELTA_RETURN_IF_ERROR(delta_map_set(seen, item.key, i));
-    DELTA_RETURN_IF_ERROR(prepare_kernel(profiling, (delta_node_id_t){i}, &item));
-    if (!item.kernel) continue;
-    const delta_status_t status = delta_array_push(profiler->allocator, &profiling->nodes, &item);
-    if (status) {
-      profiling->device->driver->kernel_destroy(item.kernel);
-      return status;
-    }
+    DELTA_RETURN_IF_ERROR(add_kernels(profiling, (delta_node_id_t){i}, &item));
   }
   return DELTA_OK;
 }
 
-// The same operator of several graphs stands side by side: what is compared is run one after the other.
+// The same operator of several graphs stands side by side, and the kernels of a node: what is compared is run one after the other.
 static int by_name(const void *a, const void *b) {
   const profiled_node_t *x = a, *y = b;
-  const int order = strcmp(x->node->name, y->node->name);
-  return order ? order : x->node->op != y->node->op ? (x->node->op < y->node->op ? -1 : 1) : strcmp(x->key, y->key);
+  int order = strcmp(x->node->name, y->node->name);
+  if (order == 0) order = (x->node->op > y->node->op) - (x->node->op < y->node->op);
+  if (order == 0) order = strcmp(x->key, y->key);
+  return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+// The end of the kernels of the node whose first is at `begin`.
+static size_t end_of_node(const profiling_t *profiling, size_t begin) {
+  size_t end = begin + 1;
+  while (end < profiling->nodes.count && strcmp(profiling->nodes.items[end].key, profiling->nodes.items[begin].key) == 0) ++end;
+  return end;
 }
 
 static delta_status_t collect_all(profiling_t *profiling, const delta_graph_t *const *graphs, uint32_t graph_count) {
@@ -255,26 +281,53 @@ static uint32_t launches_of(double seconds) {
   return seconds * MOST_LAUNCHES < sample_seconds ? MOST_LAUNCHES : seconds < sample_seconds ? (uint32_t)(sample_seconds / seconds) : 1;
 }
 
+// A first launch that brings code to the device says nothing of the kernel.
+static delta_status_t load(profiling_t *profiling, profiled_node_t *item) {
+  double seconds;
+  DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+  item->spent_seconds = 0;
+  return DELTA_OK;
+}
+
 // The first run warms up; where that took long it counts.
 static delta_status_t warm_up(profiling_t *profiling) {
+  const bool has_queues = profiling->device->has_queues;
   for (size_t i = 0; i < profiling->nodes.count; ++i) {
     profiled_node_t *item = &profiling->nodes.items[i];
+    const bool has_time = spent_seconds(profiling) < limit_seconds(profiling);
     double seconds = 0;
-    if (spent_seconds(profiling) < limit_seconds(profiling)) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    if (has_time && has_queues) DELTA_RETURN_IF_ERROR(load(profiling, item));
+    if (has_time) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
     if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
-    if (profiling->device->has_queues) item->launches = launches_of(seconds);
+    if (has_queues) item->launches = launches_of(seconds);
     report(profiling);
   }
   return DELTA_OK;
 }
 
-// Every node that has run gets a sample; when time is up its first run is one.
+// Of the kernels of each node those that need not run again.
+static void find_hopeless(profiling_t *profiling) {
+  for (size_t begin = 0, end; begin < profiling->nodes.count; begin = end) {
+    profiled_node_t *items = profiling->nodes.items;
+    double least_seconds = items[begin].spent_seconds;
+    end = end_of_node(profiling, begin);
+    for (size_t i = begin; i < end; ++i)
+      if (items[i].spent_seconds < least_seconds) least_seconds = items[i].spent_seconds;
+    for (size_t i = begin; i < end && least_seconds > 0; ++i) {
+      items[i].is_hopeless = items[i].spent_seconds > hopeless_times * least_seconds + hopeless_seconds;
+      if (items[i].is_hopeless && items[i].sample_count == 0) items[i].samples[items[i].sample_count++] = items[i].spent_seconds;
+    }
+  }
+}
+
+// Every kernel that has run gets a sample; when time is up its first run is one.
 static delta_status_t take_turns(profiling_t *profiling) {
   for (uint32_t turn = 0; turn < MOST_SAMPLES; ++turn) {
     for (size_t i = 0; i < profiling->nodes.count; ++i) {
       profiled_node_t *item = &profiling->nodes.items[i];
       const double spent = spent_seconds(profiling);
-      const bool has_enough = item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || spent > patience_seconds;
+      const bool has_enough =
+          item->sample_count == MOST_SAMPLES || item->spent_seconds > enough_seconds || item->is_hopeless || spent > patience_seconds;
       if (item->spent_seconds > 0 && item->sample_count == 0 && spent > limit_seconds(profiling)) {
         item->samples[item->sample_count++] = item->spent_seconds;
       } else if (item->spent_seconds > 0 && (item->sample_count == 0 || !has_enough)) {
@@ -292,24 +345,29 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-double delta_profiler_median(double *samples, uint32_t count) {
+double delta_profiler_quantile(double *samples, uint32_t count, double part) {
   qsort(samples, count, sizeof *samples, by_value);
-  return samples[(count - 1) / 2];
+  return samples[(uint32_t)((count - 1) * part)];
 }
 
-static delta_status_t keep_medians(profiling_t *profiling) {
+// Other work of the machine only ever adds, and to some kernels more than to others: of a kernel's times the lower quartile counts.
+static double typical_seconds(profiled_node_t *item) { return delta_profiler_quantile(item->samples, item->sample_count, 0.25); }
+
+static delta_status_t keep_time(profiling_t *profiling, profiled_node_t *item) {
+  const delta_profile_entry_t entry = {
+      .key = item->key, .kernel = item->kernel_name, .seconds = typical_seconds(item), .workspace_bytes = item->workspace_bytes};
+  return delta_profile_set(profiling->profiler->profile, &entry);
+}
+
+// A node's kernels come into the profile together, so that one that is there is complete.
+static delta_status_t keep_times(profiling_t *profiling) {
   size_t left_out = 0;
-  for (size_t i = 0; i < profiling->nodes.count; ++i) {
-    profiled_node_t *item = &profiling->nodes.items[i];
-    if (item->sample_count == 0) {
-      ++left_out;
-      continue;
-    }
-    const delta_profile_entry_t entry = {.key = item->key,
-                                         .kernel = item->kernel_name,
-                                         .seconds = delta_profiler_median(item->samples, item->sample_count),
-                                         .workspace_bytes = item->workspace_bytes};
-    DELTA_RETURN_IF_ERROR(delta_profile_set_entry(profiling->profiler->profile, &entry));
+  for (size_t begin = 0, end; begin < profiling->nodes.count; begin = end) {
+    size_t missing = 0;
+    end = end_of_node(profiling, begin);
+    for (size_t i = begin; i < end; ++i) missing += profiling->nodes.items[i].sample_count == 0;
+    left_out += missing > 0 ? end - begin : 0;
+    for (size_t i = begin; i < end && missing == 0; ++i) DELTA_RETURN_IF_ERROR(keep_time(profiling, &profiling->nodes.items[i]));
   }
   if (left_out > 0)
     delta_log(profiling->profiler->options.log, DELTA_LOG_NOTE,
@@ -338,9 +396,10 @@ delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_gr
   profiling.total = (uint32_t)profiling.nodes.count * (1 + MOST_SAMPLES);
   DELTA_GOTO_IF_ERROR(status, make_room(&profiling), cleanup);
   DELTA_GOTO_IF_ERROR(status, warm_up(&profiling), cleanup);
+  find_hopeless(&profiling);
   DELTA_GOTO_IF_ERROR(status, take_turns(&profiling), cleanup);
   profiler->is_changed = true;
-  status = keep_medians(&profiling);
+  status = keep_times(&profiling);
 cleanup:
   deinit_profiling(&profiling);
   profiler->seconds += delta_clock_seconds() - profiling.start_seconds;

@@ -1,6 +1,6 @@
-// Profiler: times the kernels that graphs need and the profile lacks, on the device, each distinct node once.
+// Profiler: times the kernels that graphs need and the profile lacks, on the device: of each distinct node all that could run it.
 //
-// Every kernel runs once to warm up; then all take turns, so that a drift of the clock meets all alike, and the median counts. What is slow is run less
+// Every kernel runs once to warm up; then all take turns, so that a drift of the clock meets all alike, and the lower quartile counts. What is slow is run less
 // often. Nothing is learned twice: costs are kept in the profile, and the profile in a file.
 #ifndef DELTA_RUNTIME_PROFILER_H_
 #define DELTA_RUNTIME_PROFILER_H_

@@ -48,8 +48,8 @@ static delta_status_t time_transfers(copy_bench_t *bench, double *out_offload, d
     DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[pass]));
     DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[pass]));
   }
-  *out_offload = delta_profiler_median(offload, PASSES);
-  *out_prefetch = delta_profiler_median(prefetch, PASSES);
+  *out_offload = delta_profiler_quantile(offload, PASSES, 0.5);
+  *out_prefetch = delta_profiler_quantile(prefetch, PASSES, 0.5);
   return DELTA_OK;
 }
 
@@ -98,7 +98,7 @@ static double time_copy(const copy_bench_t *bench) {
     memcpy(bench->memory, bench->memory + half_bytes, half_bytes);
     speeds[pass] = (double)half_bytes / (delta_clock_seconds() - start_seconds);
   }
-  return delta_profiler_median(speeds, PASSES);
+  return delta_profiler_quantile(speeds, PASSES, 0.5);
 }
 
 // Times both ways under the names of two numbers.

@@ -16,7 +16,7 @@ struct delta_profiler {
 // How fast a device with queues copies to the tier below and back, and what a launch takes.
 DELTA_MUST_USE delta_status_t delta_profiler_measure_queues(delta_profiler_t *profiler);
 
-// The lower median; sorts the samples.
-double delta_profiler_median(double *samples, uint32_t count);
+// The sample below which this part of the others lies; sorts the samples.
+double delta_profiler_quantile(double *samples, uint32_t count, double part);
 
 #endif // DELTA_RUNTIME_PROFILER_PARTS_H_

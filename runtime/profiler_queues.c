@@ -74,7 +74,7 @@ static delta_status_t time_load(const queue_bench_t *bench, const queue_load_t *
   double seconds[PASSES];
   DELTA_RETURN_IF_ERROR(run_load(bench, load, &seconds[0]));
   for (int pass = 0; pass < PASSES; ++pass) DELTA_RETURN_IF_ERROR(run_load(bench, load, &seconds[pass]));
-  *out_seconds = delta_profiler_median(seconds, PASSES);
+  *out_seconds = delta_profiler_quantile(seconds, PASSES, 0.5);
   return DELTA_OK;
 }
 
@@ -132,7 +132,7 @@ static delta_status_t measure_launch(const queue_bench_t *bench, delta_profile_t
   if (!status) status = time_replay(bench, recording, &seconds[0]);
   for (int pass = 0; !status && pass < PASSES; ++pass) status = time_replay(bench, recording, &seconds[pass]);
   device->driver->recording_destroy(device, recording);
-  const double launch_seconds = status ? 0 : delta_profiler_median(seconds, PASSES) / LAUNCHES;
+  const double launch_seconds = status ? 0 : delta_profiler_quantile(seconds, PASSES, 0.5) / LAUNCHES;
   if (launch_seconds > 0) delta_profile_set_number(profile, DELTA_PROFILE_LAUNCH_SECONDS, launch_seconds, delta_profile_measured);
   return status;
 }

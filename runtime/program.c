@@ -55,16 +55,6 @@ static delta_status_t split_batch(const delta_build_options_t *build, delta_allo
   return DELTA_OK;
 }
 
-// The last of all passes: nothing else has to know groups.
-static delta_status_t group_updates(const delta_build_options_t *build, delta_allocator_t allocator, delta_program_parts_t *parts) {
-  if (build->eager || !delta_lever_is_on(build->import.levers, DELTA_LEVER_UPDATE_GROUPS)) return DELTA_OK;
-  delta_graph_t *grouped = NULL;
-  DELTA_RETURN_IF_ERROR(delta_graph_group_updates(parts->graph, allocator, &grouped));
-  delta_graph_free(parts->graph);
-  parts->graph = grouped;
-  return DELTA_OK;
-}
-
 // Whether the device has a kernel for a node as it is.
 static delta_status_t can_run(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, bool *out_can) {
   bool exists = true;
@@ -76,6 +66,29 @@ static delta_status_t can_run(delta_device_t *device, const delta_graph_t *graph
     *out_can = !offer.refusal;
   }
   return DELTA_OK;
+}
+
+// Whether the device has kernels for all groups of a graph.
+static delta_status_t can_run_groups(delta_device_t *device, const delta_graph_t *graph, bool *out_can) {
+  *out_can = true;
+  for (uint32_t n = 0; n < graph->nodes.count && *out_can; ++n) {
+    if (graph->nodes.items[n].op == DELTA_CORE_EACH) DELTA_RETURN_IF_ERROR(can_run(device, graph, (delta_node_id_t){n}, out_can));
+  }
+  return DELTA_OK;
+}
+
+// Behind all passes that would have to know groups.
+static delta_status_t group_updates(const delta_build_options_t *build, delta_device_t *device, delta_allocator_t allocator,
+                                    delta_program_parts_t *parts) {
+  if (build->eager || !delta_lever_is_on(build->import.levers, DELTA_LEVER_UPDATE_GROUPS)) return DELTA_OK;
+  bool can = false;
+  delta_graph_t *grouped = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_group_updates(parts->graph, allocator, &grouped));
+  const delta_status_t status = can_run_groups(device, grouped, &can);
+  delta_graph_t *const left_over = can ? parts->graph : grouped;
+  if (can) parts->graph = grouped;
+  delta_graph_free(left_over);
+  return status;
 }
 
 // What is put together for readers that can take its parts is not made. Where one of them cannot, nobody is given parts.
@@ -108,7 +121,7 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   if (!choice->plain && delta_lever_is_on(build->import.levers, DELTA_LEVER_LAYOUT))
     DELTA_GOTO_IF_ERROR(status, apply_layouts(device, choice, allocator, out_parts), cleanup);
   DELTA_GOTO_IF_ERROR(status, split_batch(build, allocator, out_parts), cleanup);
-  DELTA_GOTO_IF_ERROR(status, group_updates(build, allocator, out_parts), cleanup);
+  DELTA_GOTO_IF_ERROR(status, group_updates(build, device, allocator, out_parts), cleanup);
   DELTA_GOTO_IF_ERROR(status, read_parts(build, device, out_parts->graph), cleanup);
   out_parts->batch = kind == DELTA_PROGRAM_APPLY ? 0 : delta_graph_rows(out_parts->graph);
   if (choice->profiler && !choice->plain) {
@@ -118,9 +131,9 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   if (choice->plain) {
     DELTA_GOTO_IF_ERROR(status, plain_selection(out_parts->graph, allocator, &out_parts->selection), cleanup);
   } else {
-    DELTA_GOTO_IF_ERROR(status,
-                        delta_select(device, out_parts->graph, delta_profiler_profile(choice->profiler), allocator, &out_parts->selection),
-                        cleanup);
+    const delta_select_options_t select_options = {
+        .device = device, .graph = out_parts->graph, .profile = delta_profiler_profile(choice->profiler), .source = choice->kernels};
+    DELTA_GOTO_IF_ERROR(status, delta_select(&select_options, allocator, &out_parts->selection), cleanup);
   }
   const delta_problem_graph_options_t problem_options = {
       .costs = out_parts->selection->costs,
@@ -143,6 +156,27 @@ void delta_program_deinit(delta_program_parts_t *parts) {
   delta_selection_free(parts->selection);
   delta_graph_free(parts->graph);
   *parts = (delta_program_parts_t){0};
+}
+
+static delta_status_t record_kernels(const delta_selection_t *selection, delta_plan_t *plan, delta_plan_program_t *program) {
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, selection->node_count, &program->kernels));
+  program->kernel_count = 0;
+  for (uint32_t i = 0; i < selection->node_count; ++i) {
+    const char *name = selection->names[i];
+    char *copy = NULL;
+    if (!name) continue; // nothing to run
+    DELTA_RETURN_IF_ERROR(delta_region_copy_string(&plan->region, name, strlen(name), &copy));
+    program->kernels[program->kernel_count++] = copy;
+  }
+  return DELTA_OK;
+}
+
+delta_status_t delta_program_record(const delta_program_parts_t *parts, delta_plan_t *plan, delta_plan_program_t *program) {
+  void *layouts = NULL;
+  DELTA_RETURN_IF_ERROR(delta_region_copy(&plan->region, parts->layouts, parts->layout_count, sizeof *parts->layouts, &layouts));
+  program->layouts = layouts;
+  program->layout_count = parts->layout_count;
+  return record_kernels(parts->selection, plan, program);
 }
 
 delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,

@@ -27,6 +27,7 @@ typedef struct delta_program_parts {
 typedef struct delta_program_choice {
   bool plain; // the problem is that of the graph alone: no layouts, no workspaces, no padding
   delta_layout_source_t layouts;
+  delta_kernel_source_t kernels;
   delta_profiler_t *profiler; // gives measured costs, and measures what is missing where it may; NULL: costs are estimated
 } delta_program_choice_t;
 
@@ -35,6 +36,9 @@ DELTA_MUST_USE delta_status_t delta_program_build(const delta_model_t *model, co
                                                   int64_t batch, delta_device_t *device, const delta_program_choice_t *choice,
                                                   delta_allocator_t allocator, delta_program_parts_t *out_parts);
 void delta_program_deinit(delta_program_parts_t *parts); // Safe on a zeroed struct.
+
+// Writes into a plan what has been chosen for a program: the layouts of its regions, and the kernels of its nodes.
+DELTA_MUST_USE delta_status_t delta_program_record(const delta_program_parts_t *parts, delta_plan_t *plan, delta_plan_program_t *program);
 
 // A planner for built parts; they and the solver (NULL: there is none) outlive it.
 DELTA_MUST_USE delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,

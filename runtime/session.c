@@ -111,7 +111,7 @@ delta_status_t delta_session_create_on(const delta_session_options_t *options, d
   open_profile(session);
   DELTA_GOTO_IF_ERROR(status, reserve_arena(session), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_session_make_planned(session), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_session_prepare_pace(session), cleanup);
+  delta_session_prepare_pace(session);
   DELTA_GOTO_IF_ERROR(status, delta_session_initialize_states(session), cleanup);
   *out_session = session;
   session = NULL;

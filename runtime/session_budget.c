@@ -274,6 +274,7 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
   session->budget_bytes = plan->totals.budget_bytes;
   session->reflex.offload_speed = session->reflex.prefetch_speed = 0;
   delta_session_restart_watch(session);
+  delta_session_prepare_pace(session);
   if (session->tier) DELTA_RETURN_IF_ERROR(delta_tier_trim(session->tier, most_host_bytes(plan)));
   return shrink_arena(session);
 }
@@ -284,9 +285,14 @@ static void refuse_budget(delta_session_t *session, delta_status_t why) {
   delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(session->wanted_budget_bytes, to),
                    budget_text(session->budget_bytes, from), delta_status_message(why));
   delta_log(session->options.log, DELTA_LOG_WARNING, "%s", session->events.texts[session->events.count - 1]);
-  delta_pressure_t *pressure = &session->pressure;
-  if (pressure->limit_bytes < UINT64_MAX && pressure->limit_bytes > pressure->refused_bytes)
-    pressure->refused_bytes = pressure->limit_bytes;
+  pthread_mutex_lock(&session->reflex.mutex);
+  if (session->wanted_budget_bytes == session->reflex.limit_bytes) {
+    delta_pressure_refuse(&session->pressure);
+    session->reflex.limit_bytes = UINT64_MAX;
+  } else {
+    session->reflex.user_bytes = session->budget_bytes;
+  }
+  pthread_mutex_unlock(&session->reflex.mutex);
   session->wanted_budget_bytes = session->budget_bytes;
   delta_status_free(why);
 }

@@ -18,33 +18,27 @@ void delta_session_free_pace(delta_session_t *session) {
   *pace = (delta_pace_t){0};
 }
 
-// Room for the times of a schedule's steps.
-static delta_status_t make_lists(delta_session_t *session, const delta_live_program_t *program) {
+// Without room nothing is looked at.
+void delta_session_prepare_pace(delta_session_t *session) {
+  const delta_live_program_t *program = session->programs.items[0];
   delta_pace_t *pace = &session->pace;
-  if (pace->schedule == program->schedule) return DELTA_OK;
   delta_release(session->allocator, pace->step_seconds);
   pace->step_seconds = NULL;
   pace->schedule = NULL;
   pace->window_runs = 0;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, program->schedule->step_count, &pace->step_seconds));
-  if (!pace->least_seconds) {
-    DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(session->allocator, program->parts.problem->step_count, &pace->least_seconds));
-  }
-  pace->schedule = program->schedule;
-  return DELTA_OK;
+  delta_status_t status = DELTA_ALLOCATE(session->allocator, program->schedule->step_count, &pace->step_seconds);
+  if (!status && !pace->least_seconds)
+    status = DELTA_ALLOCATE(session->allocator, program->parts.problem->step_count, &pace->least_seconds);
+  if (!status) pace->schedule = program->schedule;
+  delta_status_free(status);
 }
-
-delta_status_t delta_session_prepare_pace(delta_session_t *session) { return make_lists(session, session->programs.items[0]); }
 
 double *delta_session_begin_pace(delta_session_t *session, const delta_live_program_t *program) {
   delta_pace_t *pace = &session->pace;
   const bool is_first = program == session->programs.items[0];
   const bool is_off = session->reflex.is_off || session->device->has_queues; // where no step is timed unless someone asks
   if (!is_first || is_off || session->replan || pace->runs++ % CYCLE_RUNS >= WINDOW_RUNS) return NULL;
-  delta_status_t status = make_lists(session, program);
-  if (!status) return pace->step_seconds;
-  delta_status_free(status); // Without room nothing is looked at.
-  return NULL;
+  return pace->schedule == program->schedule ? pace->step_seconds : NULL;
 }
 
 static double planned_seconds(const delta_session_t *session, const delta_problem_t *problem, uint32_t step) {

@@ -175,8 +175,8 @@ void delta_session_watch(delta_session_t *session, const delta_live_program_t *p
 // begins a window anew.
 void delta_session_restart_watch(delta_session_t *session);
 
-// session_pace.c: makes the room that the first program's times take, so that its runs allocate nothing;
-DELTA_MUST_USE delta_status_t delta_session_prepare_pace(delta_session_t *session);
+// session_pace.c: makes room for the times of the first program's steps, before it runs by another plan;
+void delta_session_prepare_pace(delta_session_t *session);
 // where the times of steps are to be put in the next run; NULL: it is not looked at;
 double *delta_session_begin_pace(delta_session_t *session, const delta_live_program_t *program);
 // looks at what the operators took, and asks for a plan where that is not what was planned with.

@@ -148,12 +148,26 @@ static delta_status_t prepare_program(delta_session_t *session, delta_live_progr
   return delta_session_create_executor(session, program, session->plan, schedule, &program->executor);
 }
 
-// The first planned program of a kind: other batches lie in its layouts.
-static const delta_plan_program_t *find_kind(const delta_plan_t *plan, delta_program_kind_t kind) {
-  for (uint32_t i = 0; i < plan->program_count; ++i) {
-    if (plan->programs[i].kind == kind) return &plan->programs[i];
+// The first planned program of a kind: other batches lie in its layouts, and are run by its kernels.
+static uint32_t find_kind(const delta_plan_t *plan, delta_program_kind_t kind) {
+  uint32_t index = 0;
+  while (index < plan->program_count && plan->programs[index].kind != kind) ++index;
+  return index;
+}
+
+static delta_program_choice_t choice_of(const delta_session_t *session, delta_program_kind_t kind, const delta_plan_program_t *planned) {
+  const delta_plan_t *plan = session->plan;
+  const uint32_t index = find_kind(plan, kind);
+  const delta_plan_program_t *model = planned ? planned : index < plan->program_count ? &plan->programs[index] : NULL;
+  delta_program_choice_t choice = {.profiler = session->profiler};
+  if (model) choice.layouts = (delta_layout_source_t){.is_given = true, .layouts = model->layouts, .count = model->layout_count};
+  if (planned) {
+    choice.kernels = (delta_kernel_source_t){.is_given = true, .names = planned->kernels, .count = planned->kernel_count};
+  } else if (model) {
+    const delta_program_parts_t *parts = &session->programs.items[index]->parts;
+    choice.kernels = (delta_kernel_source_t){.like_graph = parts->graph, .like = parts->selection};
   }
-  return NULL;
+  return choice;
 }
 
 // Builds a program as it was planned, or for another batch. It has no schedule yet.
@@ -162,10 +176,7 @@ static delta_status_t build_program(delta_session_t *session, delta_program_kind
   if (session->options.time_steps) program->tally = &session->tally;
   // A model that fixes its dimensions has one batch size, which need not be told.
   int64_t batch = kind == DELTA_PROGRAM_APPLY || session->build.import.batch == 0 ? session->build.import.batch : rows;
-  const delta_plan_program_t *model = planned ? planned : find_kind(session->plan, kind);
-  const delta_program_choice_t choice = {
-      .profiler = session->profiler,
-      .layouts = {.is_given = model != NULL, .layouts = model ? model->layouts : NULL, .count = model ? model->layout_count : 0}};
+  const delta_program_choice_t choice = choice_of(session, kind, planned);
   delta_build_options_t build = session->build;
   if (program->dims) build.import.dims = program->dims;
   DELTA_RETURN_IF_ERROR(

@@ -151,6 +151,7 @@ static delta_status_t amend_with(reflex_run_t *run, const delta_run_result_t *pa
                                          .is_refused = facts->has_failed,
                                          .taken = facts->taken,
                                          .taken_count = part->kept_tensors,
+                                         .dead_are_lost = session->options.verify_arena != 0,
                                          .capacity_bytes = capacity_bytes,
                                          .host_limit_bytes = session->plan->totals.host_budget_bytes};
   DELTA_RETURN_IF_ERROR(amend(&options, session->allocator, out_amendment));
@@ -358,6 +359,7 @@ static void add_part(reflex_run_t *run, const delta_run_result_t *part) {
   const delta_run_result_t before = *sum;
   *sum = *part;
   sum->updates_done += before.updates_done;
+  sum->failed_below = part->failed_below || before.failed_below;
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     sum->lanes[l].busy_seconds += before.lanes[l].busy_seconds;
     sum->lanes[l].wait_seconds += before.lanes[l].wait_seconds;
@@ -398,6 +400,7 @@ delta_status_t delta_session_execute(delta_session_t *session, delta_live_progra
     delta_run_result_t part;
     delta_status_t status = delta_executor_run(run.executor, &run.options, &part);
     add_part(&run, &part);
+    if (out_result->updates_done > 0) run.options.cancels = NULL;
     goes_on = part.is_paused || part.has_failed_copy;
     run.options.from = part.point;
     if (status && part.has_failed_copy) {

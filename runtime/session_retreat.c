@@ -34,7 +34,7 @@ delta_status_t delta_session_retreat(delta_session_t *session, const delta_run_r
 
 delta_status_t delta_session_consider_retreat(delta_session_t *session, const delta_run_result_t *result) {
   bool is_adopted = false;
-  if (result->kept_tensors == 0) return DELTA_OK;
+  if (result->kept_tensors == 0 && !result->failed_below) return DELTA_OK;
   // The outputs of an evaluation are to be read yet: the next run meets the tier soon enough.
   if (session->evaluated) return DELTA_OK;
   if (session->avoids_tier || session->refused_retreat_bytes == session->budget_bytes) return DELTA_OK;

@@ -1,9 +1,11 @@
 // Trains every model of the folders given at three budgets, and compares with training without one: losses, weights, optimizer states and statistics must be the
 // same to the last bit, committed bytes never above the budget, and one granule less than the smallest budget must be refused. Prints a line per case and a total.
 //
-//   run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME (delta)] [--time-limit SECONDS (1)] [--device NAME (cpu)] [--granule BYTES (4096)]
+//   run_budgets FOLDER... [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME (delta)] [--time-limit SECONDS (1)]
+//               [--device NAME (cpu)] [--granule BYTES (4096)]
 //
-// FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy.
+// FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy. NAME is one of the
+// shared graphs of full size, whose weights are drawn; without the shared material it is skipped (exit 77). --optimizer: one, of sgd and adamw both.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #include "base/allocator.h"
 #include "tests/support/model_run.h"
+#include "tests/support/support.h"
 
 enum { MOST_MODELS = 256, STEPS = 3 };
 
@@ -162,6 +165,7 @@ static void run_model(const delta_test_model_run_t *settings, const delta_test_m
   static const char *const optimizers[] = {"sgd", "adamw"};
   for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; ++i) {
     delta_test_model_run_t run = *settings;
+    if (settings->optimizer && strcmp(settings->optimizer, optimizers[i]) != 0) continue;
     run.model = model;
     run.optimizer = optimizers[i];
     delta_status_t status = delta_test_read_about(&run);
@@ -174,44 +178,81 @@ static void run_model(const delta_test_model_run_t *settings, const delta_test_m
   }
 }
 
+typedef struct arguments {
+  delta_test_model_t models[MOST_MODELS];
+  size_t count;
+  const char *only; // NULL: all
+  bool lacks_graph; // one that was named is not there
+  delta_test_model_run_t settings;
+} arguments_t;
+
+// Adds one of the shared graphs of full size.
+static void add_graph(arguments_t *arguments, const char *name) {
+  char relative[DELTA_TEST_MODEL_NAME_BYTES];
+  delta_test_model_t model = {0};
+  snprintf(relative, sizeof relative, "graphs/%s.onnx", name);
+  snprintf(model.name, sizeof model.name, "%s", name);
+  if (arguments->count == MOST_MODELS || !delta_test_shared_path(relative, model.path)) {
+    arguments->lacks_graph = true;
+  } else {
+    arguments->models[arguments->count++] = model;
+  }
+}
+
+// Takes an option with its value. False: it is none.
+static bool take_option(arguments_t *arguments, const char *option, const char *value) {
+  delta_test_model_run_t *settings = &arguments->settings;
+  if (strcmp(option, "--threads") == 0) {
+    settings->threads = atoi(value);
+  } else if (strcmp(option, "--model") == 0) {
+    arguments->only = value;
+  } else if (strcmp(option, "--graph") == 0) {
+    add_graph(arguments, value);
+  } else if (strcmp(option, "--optimizer") == 0) {
+    settings->optimizer = value;
+  } else if (strcmp(option, "--policy") == 0) {
+    settings->policy = value;
+  } else if (strcmp(option, "--time-limit") == 0) {
+    settings->time_limit_seconds = atof(value);
+  } else if (strcmp(option, "--batch") == 0) {
+    settings->batch = atoll(value);
+  } else if (strcmp(option, "--device") == 0) {
+    settings->device = value;
+  } else if (strcmp(option, "--granule") == 0) {
+    granule_bytes = strtoull(value, NULL, 10);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 int main(int argc, char **argv) {
-  static delta_test_model_t models[MOST_MODELS];
-  const char *only = NULL;
-  size_t count = 0;
-  delta_test_model_run_t settings = {.threads = 1, .policy = "delta", .time_limit_seconds = 1};
+  enum { SKIPPED = 77 };
+  static arguments_t arguments = {.settings = {.threads = 1, .policy = "delta", .time_limit_seconds = 1}};
   for (int k = 1; k < argc; ++k) {
-    if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) {
-      settings.threads = atoi(argv[++k]);
-    } else if (strcmp(argv[k], "--model") == 0 && k + 1 < argc) {
-      only = argv[++k];
-    } else if (strcmp(argv[k], "--policy") == 0 && k + 1 < argc) {
-      settings.policy = argv[++k];
-    } else if (strcmp(argv[k], "--time-limit") == 0 && k + 1 < argc) {
-      settings.time_limit_seconds = atof(argv[++k]);
-    } else if (strcmp(argv[k], "--batch") == 0 && k + 1 < argc) {
-      settings.batch = atoll(argv[++k]);
-    } else if (strcmp(argv[k], "--device") == 0 && k + 1 < argc) {
-      settings.device = argv[++k];
-    } else if (strcmp(argv[k], "--granule") == 0 && k + 1 < argc) {
-      granule_bytes = strtoull(argv[++k], NULL, 10);
+    if (k + 1 < argc && take_option(&arguments, argv[k], argv[k + 1])) {
+      ++k;
     } else {
-      count = delta_test_list_models(argv[k], models, count, MOST_MODELS);
+      arguments.count = delta_test_list_models(argv[k], arguments.models, arguments.count, MOST_MODELS);
     }
   }
-  if (count == 0) {
+  if (arguments.lacks_graph) {
+    printf("skip: the shared material lacks the graph\n");
+    return SKIPPED;
+  }
+  if (arguments.count == 0) {
     fprintf(stderr,
-            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--batch N] [--policy NAME] [--time-limit SECONDS] [--device NAME] "
-            "[--granule BYTES]; "
-            "FOLDER has models or a folder per model\n");
+            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
+            "[--time-limit SECONDS] [--device NAME] [--granule BYTES]; FOLDER has models or a folder per model\n");
     return 2;
   }
   totals_t totals = {0};
-  for (size_t k = 0; k < count; ++k) {
-    if (only && strcmp(only, models[k].name) != 0) {
-      printf("skip %s\n", models[k].name);
+  for (size_t k = 0; k < arguments.count; ++k) {
+    if (arguments.only && strcmp(arguments.only, arguments.models[k].name) != 0) {
+      printf("skip %s\n", arguments.models[k].name);
       ++totals.skipped;
     } else {
-      run_model(&settings, &models[k], &totals);
+      run_model(&arguments.settings, &arguments.models[k], &totals);
     }
   }
   printf("%d passed, %d failed, %d skipped\n", totals.passed, totals.failed, totals.skipped);

@@ -1,12 +1,11 @@
 // run_growth [STEPS...]: how the planner's time and memory grow with the size of the problem (1000 10000 100000).
 //
-// The problem is a made training step: a chain of blocks with skips forward, and back again. For half of what it takes without a budget it prints the first plan that fits, how
-// long it took (this process's own time), and the largest memory so far.
+// The problem is a made training step: a chain of blocks with skips forward, and back again. For half of what it takes without a budget it prints the least budget, the first plan
+// that fits, how long they took (this process's own time), and the largest memory so far.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "planner/search.h"
 #include "tests/support/planning.h"
 
 enum { MIB = 1 << 20, SKIP = 4, TENSORS_PER_NODE = 2 };
@@ -73,27 +72,23 @@ static delta_problem_t *make_problem(uint32_t step_count) {
 }
 
 static void run_size(uint32_t step_count) {
-  const delta_allocator_t allocator = delta_allocator_system();
   delta_problem_t *problem = make_problem(step_count);
-  delta_schedule_t *kept = NULL;
-  delta_order_t order;
-  delta_decision_list_t items;
-  delta_decisions_t decisions;
-  delta_search_result_t result;
+  const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .effort = {.evaluation_limit = 1}};
+  delta_planner_t *planner = NULL;
+  delta_planner_result_t result;
   const double start_seconds = own_seconds();
-  delta_test_must(delta_order_make(problem, true, allocator, &order));
-  delta_test_must(delta_expand(problem, &order, NULL, allocator, &kept));
-  const delta_search_options_t options = {
-      .liberties = {true, true}, .capacity_bytes = kept->peak_bytes / 2, .effort = {.evaluation_limit = 1}};
-  delta_test_must(delta_search(problem, &order, &options, allocator, &items, &decisions, &result));
+  delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
+  const double ready_seconds = own_seconds();
+  const uint64_t kept_bytes = delta_planner_kept(planner)->arena_bytes;
+  delta_test_must(delta_planner_plan(planner, kept_bytes / 2, &result));
   double busy_seconds = 0;
   for (uint32_t s = 0; s < problem->step_count; ++s) busy_seconds += problem->steps[s].seconds;
-  printf("%7u steps: %s, %.1f %% slower, %llu evaluations, %.2f s, %.0f MiB\n", problem->step_count, result.fits ? "fits" : "no plan",
-         100 * (result.evaluation.seconds / busy_seconds - 1), (unsigned long long)result.evaluation_count, own_seconds() - start_seconds,
-         most_mebibytes());
-  delta_array_deinit(allocator, &items);
-  delta_schedule_free(kept);
-  delta_order_deinit(&order);
+  printf("%7u steps: least %.1f %%; half: %.1f %% slower; %.2f s to the least, %.2f s in all, %.0f MiB\n", problem->step_count,
+         100 * (double)delta_planner_minimum_bytes(planner) / (double)kept_bytes, 100 * (result.schedule->step_seconds / busy_seconds - 1),
+         ready_seconds - start_seconds, own_seconds() - start_seconds, most_mebibytes());
+  fflush(stdout);
+  delta_schedule_free(result.schedule);
+  delta_planner_destroy(planner);
   delta_problem_free(problem);
 }
 

@@ -280,6 +280,44 @@ Test(amend, taken_bytes_are_left_alone) {
   cr_expect_gt(changed, 0);
 }
 
+// Whether a step that has not run was to use bytes that hold a tensor.
+static bool is_still_used(const moment_t *moment, uint32_t tensor, uint64_t offset_bytes) {
+  for (uint32_t s = 0; s < moment->schedule->step_count; ++s) {
+    const delta_schedule_step_t *step = &moment->schedule->steps[s];
+    for (uint32_t k = 0; k < step->input_count && !moment->has_run[s]; ++k) {
+      if (step->inputs[k] == NONE) continue;
+      const delta_buffer_t *buffer = &moment->schedule->buffers[step->inputs[k]];
+      if (buffer->tensor == tensor && buffer->offset_bytes == offset_bytes) return true;
+    }
+  }
+  return false;
+}
+
+// Where dead bytes are written over, to find faults, nothing reads them again.
+Test(amend, what_is_lost_is_not_read) {
+  uint32_t changed = 0;
+  for (uint64_t seed = 0; seed < SEEDS; ++seed) {
+    moment_t *moment = make_moment(seed);
+    delta_amend_options_t options = options_of(moment, moment->schedule->arena_bytes * 5 / 4);
+    options.dead_are_lost = true;
+    delta_amendment_t amendment;
+    delta_test_must((seed % 2 ? delta_amend_relax : delta_amend_hurry)(&options, delta_allocator_system(), &amendment));
+    const delta_schedule_t *schedule = amendment.schedule;
+    changed += schedule != NULL;
+    for (uint32_t s = amendment.run_count; schedule && s < schedule->step_count; ++s) {
+      for (uint32_t k = 0; k < schedule->steps[s].input_count; ++k) {
+        if (schedule->steps[s].inputs[k] == NONE) continue;
+        const delta_buffer_t *buffer = &schedule->buffers[schedule->steps[s].inputs[k]];
+        if (buffer->first_step < amendment.run_count && amendment.run_count > 0)
+          cr_assert(is_still_used(moment, buffer->tensor, buffer->offset_bytes), "seed %llu, step %u", (unsigned long long)seed, s);
+      }
+    }
+    delta_schedule_free(amendment.schedule);
+    free_moment(moment);
+  }
+  cr_expect_gt(changed, SEEDS / 8);
+}
+
 typedef delta_status_t (*amend_t)(const delta_amend_options_t *options, delta_allocator_t allocator, delta_amendment_t *out_amendment);
 
 Test(amend, memory_may_run_out_at_any_allocation) {

@@ -33,6 +33,7 @@ Test(cli_budget, below_the_plan_at_the_start) {
   open_folder(&folder);
   delta_test_shell_works(&folder, RUN "--steps 9 --metrics a.jsonl && " LOSSES("a.jsonl", "a"));
   delta_test_shell_works(&folder, RUN "--steps 9 --budget minimum --metrics b.jsonl && " LOSSES("b.jsonl", "b") " && cmp a b");
+  delta_test_shell_works(&folder, RUN "--steps 9 --budget minimum --verify --metrics c.jsonl && " LOSSES("c.jsonl", "c") " && cmp a c");
   delta_test_shell_works(&folder,
                          "grep -q 'planned again' b.jsonl && grep -q prefetch_seconds b.jsonl && ! grep -q prefetch_seconds a.jsonl");
   delta_test_shell_works(

@@ -31,12 +31,13 @@ static const run_case_t run_cases[] = {
      {SPECIALS(2, 5, 31, 29), SPECIALS(2, 5, 31, 29), SPECIALS(5, 1, 1), REALS(1, 5, 1, 1), REALS(2, 1, 1, 1), SPECIALS(2, 5, 31, 29)}},
 };
 
-// Instructions that have code; EXP has none, and stands for what is computed outside.
+// Instructions that have code. Functions of what repeats are computed outside of it.
 static const delta_expr_op_t ops[] = {
     DELTA_EXPR_ADD,   DELTA_EXPR_SUB,    DELTA_EXPR_MUL,        DELTA_EXPR_DIV,    DELTA_EXPR_MIN,  DELTA_EXPR_MAX,   DELTA_EXPR_NEG,
     DELTA_EXPR_ABS,   DELTA_EXPR_RELU,   DELTA_EXPR_RECIPROCAL, DELTA_EXPR_SQRT,   DELTA_EXPR_CEIL, DELTA_EXPR_ROUND, DELTA_EXPR_FLOOR,
     DELTA_EXPR_EQ,    DELTA_EXPR_NE,     DELTA_EXPR_LT,         DELTA_EXPR_LE,     DELTA_EXPR_GT,   DELTA_EXPR_GE,    DELTA_EXPR_NOT,
-    DELTA_EXPR_ISNAN, DELTA_EXPR_SELECT, DELTA_EXPR_SELECT,     DELTA_EXPR_SELECT, DELTA_EXPR_EXP};
+    DELTA_EXPR_ISNAN, DELTA_EXPR_SELECT, DELTA_EXPR_SELECT,     DELTA_EXPR_SELECT, DELTA_EXPR_EXP,  DELTA_EXPR_EXPM1, DELTA_EXPR_LOG,
+    DELTA_EXPR_LOG1P, DELTA_EXPR_ERF,    DELTA_EXPR_TANH,       DELTA_EXPR_SIGMOID};
 enum { OPS = sizeof ops / sizeof *ops, MOST_INSTRS = 40 };
 
 // Draws of one expression.

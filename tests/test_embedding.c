@@ -57,6 +57,7 @@ typedef struct canceller {
   pthread_t thread;
   sem_t begins, done;
   uint32_t launch;
+  bool changes_budget; // amid every step: what is left of it is then changed
   bool ends;
 } canceller_t;
 
@@ -72,6 +73,9 @@ static void *cancel_when_told(void *self) {
 
 static void on_launch(void *self, uint32_t number) {
   canceller_t *canceller = self;
+  if (canceller->changes_budget && number % 11 == 4) {
+    delta_test_expect_ok(delta_session_set_budget(canceller->session, number % 22 == 4 ? "75%" : "60%"), "budget");
+  }
   if (number != canceller->launch) return;
   sem_post(&canceller->begins);
   sem_wait(&canceller->done);
@@ -103,12 +107,17 @@ static outcome_t train_undisturbed(const char *model_text, const delta_plan_opti
 }
 
 // Whichever operator runs when another thread cancels, a run is made or not made, and the training that goes on comes to the same bits.
-Test(embedding, a_run_is_cancelled_as_a_whole) {
+ParameterizedTestParameters(embedding, a_run_is_cancelled_as_a_whole) {
+  static bool changes_budget[] = {false, true};
+  return cr_make_param_array(bool, changes_budget, 2);
+}
+
+ParameterizedTest(bool *changes_budget, embedding, a_run_is_cancelled_as_a_whole, .timeout = 120) {
   const delta_plan_options_t plan_options = swapping_options();
   outcome_t wanted = train_undisturbed(delta_test_wide_mlp, &plan_options), found;
   delta_test_faults_t faults = DELTA_TEST_NO_FAULT;
   delta_test_training_t training;
-  canceller_t canceller = {.launch = UINT32_MAX};
+  canceller_t canceller = {.launch = UINT32_MAX, .changes_budget = *changes_budget};
   uint32_t early = 0, late = 0;
   start_cancellable(&training, &faults);
   canceller.session = training.session;

@@ -284,6 +284,54 @@ Test(fuse, joined_nodes_wait_for_their_inputs) {
   expect_same_results();
 }
 
+// Two results of the same large values, each with a statistic of its own, the second of which is computed after the first result is read: it is computed before.
+Test(fuse, small_work_moves_before_what_is_joined) {
+  const delta_tensor_id_t x = input("x", SHAPE(4, 16, 16)), y = input("y", SHAPE(4, 16, 16)), s = input("s", SHAPE(1, 16, 1));
+  const delta_tensor_id_t product = binary(DELTA_EXPR_MUL, x, y);
+  const delta_tensor_id_t a = binary(DELTA_EXPR_SUB, product, unary(DELTA_EXPR_EXP, s));
+  output("a", delta_emit_reduce(&emit, DELTA_REDUCE_MAX, a, 7u));
+  output("b", binary(DELTA_EXPR_SUB, product, unary(DELTA_EXPR_TANH, s)));
+  output("a itself", a);
+  cr_expect_eq(fuse(false), 4, "%zu: two statistics, one node of two results, a reduction", fused->nodes.count);
+  cr_expect_eq(fused->nodes.items[2].output_count, 2);
+  expect_same_results();
+}
+
+// The gradient that passes a ReLU, for three readers of it: the sum, what follows from the sum, and what goes on past both.
+static delta_tensor_id_t passed(delta_tensor_id_t gradient, delta_tensor_id_t y) {
+  return binary(DELTA_EXPR_MUL, gradient, unary(DELTA_EXPR_SIGN, y));
+}
+
+static void build_three_readers(delta_tensor_id_t gradient, delta_tensor_id_t y, delta_tensor_id_t x) {
+  emit.phase = DELTA_PHASE_BACKWARD;
+  const delta_tensor_id_t sum = delta_emit_reduce(&emit, DELTA_REDUCE_SUM, binary(DELTA_EXPR_MUL, passed(gradient, y), x), 1);
+  const delta_tensor_id_t local = binary(DELTA_EXPR_SUB, passed(gradient, y), binary(DELTA_EXPR_MUL, x, sum));
+  output("a", binary(DELTA_EXPR_ADD, passed(gradient, y), delta_emit_matmul(&emit, local, x, false, false)));
+}
+
+Test(fuse, what_three_compute_from_two_tensors_is_shared) {
+  const delta_tensor_id_t x = input("x", SHAPE(16, 16));
+  const delta_tensor_id_t gradient = delta_emit_matmul(&emit, x, x, false, false), y = delta_emit_matmul(&emit, x, x, true, false);
+  build_three_readers(gradient, y, x);
+  cr_expect_eq(fuse(false), 7, "%zu: three products, the sum, two results, and what they share", fused->nodes.count);
+  size_t readers = 0;
+  for (size_t i = 0; i < fused->nodes.count; ++i) {
+    for (uint32_t k = 0; k < fused->nodes.items[i].input_count; ++k)
+      readers += fused->nodes.items[i].inputs[k].index == fused->nodes.items[1].outputs[0].index;
+  }
+  cr_expect_eq(readers, 1, "the second product is read once, not %zu times", readers);
+  expect_same_results();
+}
+
+Test(fuse, nothing_is_shared_beside_tensors_that_stay) {
+  const delta_tensor_id_t x = input("x", SHAPE(16, 16));
+  const delta_tensor_id_t gradient = delta_emit_matmul(&emit, x, x, false, false), y = delta_emit_matmul(&emit, x, x, true, false);
+  build_three_readers(gradient, y, x);
+  output("y", y);
+  cr_expect_eq(fuse(false), 6, "%zu", fused->nodes.count);
+  expect_same_results();
+}
+
 Test(fuse, joining_makes_no_cycle) {
   const delta_tensor_id_t x = input("x", SHAPE(8, 8));
   const delta_tensor_id_t a = unary(DELTA_EXPR_NEG, x);

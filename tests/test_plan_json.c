@@ -88,9 +88,10 @@ typedef struct wrong_case {
 } wrong_case_t;
 
 static const wrong_case_t wrong_cases[] = {
-    {"\"version\": 1", "\"version\": 2", DELTA_STATUS_MISMATCH, "written by a newer version: plan format 2, this program reads 1"},
-    {"\"version\": 1", "\"version\": 0", DELTA_STATUS_MALFORMED, "version"},
-    {"\"version\": 1,", "", DELTA_STATUS_MALFORMED, "version: expected a number, but it is missing"},
+    {"\"version\": 2", "\"version\": 3", DELTA_STATUS_MISMATCH, "written by a newer version: plan format 3, this program reads 2"},
+    {"\"version\": 2", "\"version\": 1", DELTA_STATUS_MISMATCH, "written by an older version: plan format 1, this program reads 2"},
+    {"\"version\": 2", "\"version\": 0", DELTA_STATUS_MALFORMED, "version"},
+    {"\"version\": 2,", "", DELTA_STATUS_MALFORMED, "version: expected a number, but it is missing"},
     {"\"delta plan\"", "\"another\"", DELTA_STATUS_MALFORMED, "not a plan"},
     {"\"policy\"", "\"version\"", DELTA_STATUS_MALFORMED, "twice"},
     {"\"model.onnx\"", "\"../model.onnx\"", DELTA_STATUS_MALFORMED, "model.file"},

@@ -128,35 +128,3 @@ Test(planner_budget, memory_may_run_out_at_any_allocation) {
   }
   delta_problem_free(problem);
 }
-
-// Plans for a list of budgets in any order: what fits at one fits at every larger one, no slower.
-Test(planner_budget, a_sweep_never_rises) {
-  int compared = 0;
-  for (uint64_t seed = 0; seed < 30; ++seed) {
-    delta_problem_t *problem = delta_test_random_problem(seed, 30);
-    const delta_planner_options_t options = {
-        .policy = seed % 2 ? DELTA_POLICY_DELTA : DELTA_POLICY_SWAP, .early_update = true, .effort = {.evaluation_limit = 200}};
-    delta_planner_t *planner = NULL;
-    delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
-    const uint64_t kept_bytes = delta_planner_kept(planner)->arena_bytes;
-    const uint64_t parts[] = {9, 5, 7, 10, 3, 8}; // tenths
-    enum { COUNT = sizeof parts / sizeof *parts };
-    uint64_t capacities_bytes[COUNT];
-    delta_planner_result_t results[COUNT];
-    for (size_t i = 0; i < COUNT; ++i) capacities_bytes[i] = kept_bytes * parts[i] / 10;
-    delta_test_must(delta_planner_sweep(planner, capacities_bytes, COUNT, results));
-    for (size_t i = 0; i < COUNT; ++i) {
-      for (size_t k = 0; k < COUNT; ++k) {
-        if (capacities_bytes[k] < capacities_bytes[i] || !results[i].schedule) continue;
-        cr_assert_not_null(results[k].schedule);
-        cr_assert_leq(results[k].schedule->arena_bytes, capacities_bytes[k]);
-        cr_assert_leq(results[k].schedule->step_seconds, results[i].schedule->step_seconds);
-        ++compared;
-      }
-    }
-    for (size_t i = 0; i < COUNT; ++i) delta_schedule_free(results[i].schedule);
-    delta_planner_destroy(planner);
-    delta_problem_free(problem);
-  }
-  cr_assert_gt(compared, 200);
-}

@@ -33,6 +33,10 @@ static void teardown(void) {
 
 TestSuite(profile, .init = setup, .fini = teardown);
 
+static void set(const char *key, const char *kernel, double seconds) {
+  delta_test_must(delta_profile_set(profile, &(delta_profile_entry_t){.key = key, .kernel = kernel, .seconds = seconds}));
+}
+
 // The profile's file with the first `from` replaced by `to`, or the whole by `to` when `from` is NULL.
 static void edit_file(const char *from, const char *to) {
   char *text = NULL;
@@ -48,33 +52,34 @@ static void edit_file(const char *from, const char *to) {
 }
 
 Test(profile, what_is_written_is_read) {
-  delta_test_must(delta_profile_set(profile, "conv/1", 0.25));
-  delta_test_must(delta_profile_set(profile, "conv/2", 1e-7));
-  delta_test_must(delta_profile_set(profile, "conv/1", 0.5));
+  set("conv/1", "fast", 0.25);
+  set("conv/2", "fast", 1e-7);
+  set("conv/1", "plain", 2);
+  set("conv/1", "fast", 0.5);
   delta_test_must(delta_profile_write(profile, path));
   delta_profile_t *other = NULL;
-  double seconds;
   delta_test_must(delta_profile_create(device, delta_allocator_system(), &other));
   delta_test_must(delta_profile_read(other, path, DELTA_PROFILE_FORGIVING));
-  cr_expect(delta_profile_find(other, "conv/1", &seconds) && seconds == 0.5);
-  cr_expect(delta_profile_find(other, "conv/2", &seconds) && seconds == 1e-7);
-  cr_expect_not(delta_profile_find(other, "conv/3", &seconds));
-  cr_expect_not(delta_profile_find(NULL, "conv/1", &seconds));
+  cr_expect_eq(delta_profile_find(other, "conv/1", "fast")->seconds, 0.5);
+  cr_expect_eq(delta_profile_find(other, "conv/1", "plain")->seconds, 2);
+  cr_expect_eq(delta_profile_find(other, "conv/2", "fast")->seconds, 1e-7);
+  cr_expect_not(delta_profile_find(other, "conv/2", "plain"));
+  cr_expect_not(delta_profile_find(other, "conv/3", "fast"));
+  cr_expect_not(delta_profile_find(NULL, "conv/1", "fast"));
   delta_profile_free(other);
 }
 
 Test(profile, broken_entries_are_left_out) {
   static const char *const broken[] = {"-1", "0", "null", "\"fast\"", "[]", "true"};
-  delta_test_must(delta_profile_set(profile, "conv/1", 0.25));
-  delta_test_must(delta_profile_set(profile, "conv/2", 0.75));
+  set("conv/1", "fast", 0.25);
+  set("conv/2", "fast", 0.75);
   for (size_t i = 0; i < sizeof broken / sizeof *broken; ++i) {
-    double seconds;
     delta_profile_t *other = NULL;
     edit_file("0.25", broken[i]);
     delta_test_must(delta_profile_create(device, delta_allocator_system(), &other));
     delta_test_must(delta_profile_read(other, path, DELTA_PROFILE_FORGIVING));
-    cr_expect_not(delta_profile_find(other, "conv/1", &seconds), "%s", broken[i]);
-    cr_expect(delta_profile_find(other, "conv/2", &seconds), "%s", broken[i]);
+    cr_expect_not(delta_profile_find(other, "conv/1", "fast"), "%s", broken[i]);
+    cr_expect(delta_profile_find(other, "conv/2", "fast"), "%s", broken[i]);
     delta_profile_free(other);
   }
 }
@@ -85,7 +90,7 @@ Test(profile, foreign_files_are_refused) {
     delta_status_code_t code;
   } cases[] = {
       {"\"delta profile\"", "\"delta plan\"", "format", DELTA_STATUS_MALFORMED},
-      {"\"version\": 2", "\"version\": 1", "version", DELTA_STATUS_MALFORMED},
+      {"\"version\": 3", "\"version\": 2", "version", DELTA_STATUS_MALFORMED},
       {"\"threads\": 1", "\"threads\": 3", "--threads 3", DELTA_STATUS_MISMATCH},
       {"\"device\": \"cpu\"", "\"device\": \"tpu\"", "tpu", DELTA_STATUS_MISMATCH},
       {"\"instruction_set\": \"", "\"instruction_set\": \"x", "instruction_set", DELTA_STATUS_MISMATCH},
@@ -133,7 +138,7 @@ static void set_costs(delta_layout_t layout, double conv_seconds, double convers
   delta_test_must(delta_graph_relayout(graph, &regions, &layout, delta_allocator_system(), &laid, NULL));
   for (size_t i = 0; i < laid->nodes.count; ++i) {
     delta_profile_key(laid, &laid->nodes.items[i], key);
-    delta_test_must(delta_profile_set(profile, key, laid->nodes.items[i].op == DELTA_CORE_CONV ? conv_seconds : conversion_seconds));
+    set(key, "fast", laid->nodes.items[i].op == DELTA_CORE_CONV ? conv_seconds : conversion_seconds);
   }
   delta_layout_regions_deinit(&regions);
   delta_graph_free(laid);
@@ -180,6 +185,102 @@ Test(profile, the_fastest_layout_is_chosen) {
   }
 }
 
+// The first kernel within the rule of workspaces, or a later one that is better.
+Test(profile, the_best_kernel) {
+  enum { MIB = 1 << 20, MOST_BYTES = 8 * MIB };
+  static const struct {
+    delta_profile_entry_t entries[3];
+    const char *wanted; // NULL: none
+  } cases[] = {
+      {{{0}}, NULL},
+      {{{"", "a", 2, 0, 0}}, "a"},
+      {{{"", "a", 2, 0, 0}, {"", "b", 1, 0, 0}}, "b"},
+      {{{"", "a", 1, 0, 0}, {"", "b", 2, 0, 0}}, "a"},
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.99, 0, 0}}, "a"},
+      // What does not fit.
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.5, 9 * MIB, 0}, {"", "c", 0.9, MIB, 0}}, "c"},
+      {{{"", "a", 2, 9 * MIB, 0}, {"", "b", 1, 10 * MIB, 0}}, "a"},
+      {{{"", "a", 1, 9 * MIB, 0}, {"", "b", 3, 0, 0}}, "b"},
+      // What is worth its memory.
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.9, 4 * MIB, 0}}, "a"},
+      {{{"", "a", 1, 0, 0}, {"", "b", 0.8, 4 * MIB, 0}}, "b"},
+      {{{"", "a", 1, 4 * MIB, 0}, {"", "b", 1.1, 0, 0}}, "b"},
+      {{{"", "a", 1, 4 * MIB, 0}, {"", "b", 1.3, 0, 0}}, "a"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char key[32];
+    snprintf(key, sizeof key, "node/%zu", i);
+    for (size_t k = 0; k < 3 && cases[i].entries[k].kernel; ++k) {
+      delta_profile_entry_t entry = cases[i].entries[k];
+      entry.key = key;
+      delta_test_must(delta_profile_set(profile, &entry));
+    }
+    const delta_profile_entry_t *best = delta_profile_best(profile, key, MOST_BYTES);
+    cr_expect(cases[i].wanted ? best && strcmp(best->kernel, cases[i].wanted) == 0 : !best, "case %zu: %s", i,
+              best ? best->kernel : "none");
+  }
+}
+
+static delta_selection_t *select_for(const delta_graph_t *graph, const delta_kernel_source_t *source) {
+  const delta_select_options_t options = {
+      .device = device, .graph = graph, .profile = profile, .source = source ? *source : (delta_kernel_source_t){0}};
+  delta_selection_t *selection = NULL;
+  delta_test_must(delta_select(&options, delta_allocator_system(), &selection));
+  return selection;
+}
+
+// The fastest that was measured runs a node, in equal profiles equally; without costs the first that does not refuse; what a plan names in any case.
+Test(profile, kernels_are_chosen) {
+  delta_graph_t *graph = make_graph();
+  char key[DELTA_PROFILE_KEY_BYTES];
+  delta_profile_key(graph, &graph->nodes.items[0], key);
+  delta_selection_t *first = select_for(graph, NULL);
+  cr_assert_str_eq(first->names[0], "onednn_blocked");
+  set(key, "onednn_blocked", 0.5);
+  set(key, "onednn", 0.25);
+  delta_selection_t *fast = select_for(graph, NULL), *again = select_for(graph, NULL);
+  cr_expect_str_eq(fast->names[0], "onednn");
+  cr_expect_eq(fast->costs[0].seconds, 0.25);
+  cr_expect_str_eq(again->names[0], "onednn");
+  const char *const names[] = {"onednn_blocked", "reference"};
+  delta_selection_t *planned = select_for(graph, &(delta_kernel_source_t){.is_given = true, .names = names, .count = 2});
+  cr_expect_str_eq(planned->names[0], "onednn_blocked");
+  cr_expect_eq(planned->costs[0].seconds, 0.5);
+  cr_expect_str_eq(planned->names[1], "reference");
+  delta_selection_t *like = select_for(graph, &(delta_kernel_source_t){.like_graph = graph, .like = planned});
+  cr_expect_str_eq(like->names[1], "reference");
+  delta_selection_t *const all[] = {first, fast, again, planned, like};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) delta_selection_free(all[i]);
+  delta_graph_free(graph);
+}
+
+// A plan's kernel that is not there, or not for this node, is named.
+Test(profile, planned_kernels_are_refused_by_name) {
+  static const struct {
+    const char *names[3];
+    uint32_t count;
+    const char *part;
+  } cases[] = {
+      {{"onednn_blocked", "cudnn"}, 2, "'cudnn'"},
+      {{"onednn_matmul", "onednn"}, 2, "'onednn_matmul', which cannot run it here"},
+      {{"onednn"}, 1, "gives 1 nodes a kernel, the graph has 2"},
+      {{NULL}, 0, "gives 0 nodes a kernel, the graph has 2"},
+      {{"onednn", "onednn", "onednn"}, 3, "gives 3 nodes a kernel"},
+  };
+  delta_graph_t *graph = make_graph();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const delta_select_options_t options = {
+        .device = device, .graph = graph, .source = {.is_given = true, .names = cases[i].names, .count = cases[i].count}};
+    delta_selection_t *selection = NULL;
+    delta_status_t status = delta_select(&options, delta_allocator_system(), &selection);
+    cr_expect_eq(delta_status_code(status), DELTA_STATUS_MISMATCH, "case %zu: %s", i, delta_status_message(status));
+    cr_expect(status && strstr(delta_status_message(status), cases[i].part), "case %zu: %s", i, delta_status_message(status));
+    delta_status_free(status);
+    delta_selection_free(selection);
+  }
+  delta_graph_free(graph);
+}
+
 static uint32_t reports;
 static void on_measured(void *self, uint32_t done, uint32_t total) {
   (void)self;
@@ -196,12 +297,12 @@ Test(profile, measured_once) {
   delta_profile_key(graph, &graph->nodes.items[0], first_key);
   for (int round = 0; round < 2; ++round) {
     delta_profiler_t *profiler = NULL;
-    double seconds = 0;
     delta_test_must(delta_profiler_create(&options, delta_allocator_system(), &profiler));
     reports = 0;
     delta_test_must(delta_profiler_measure(profiler, (const delta_graph_t *const *)&graph, 1));
     cr_expect_eq(reports > 0, round == 0, "round %d: %u reports", round, reports);
-    cr_expect(delta_profile_find(delta_profiler_profile(profiler), first_key, &seconds) && seconds > 0);
+    const delta_profile_entry_t *best = delta_profile_best(delta_profiler_profile(profiler), first_key, SIZE_MAX);
+    cr_expect(best && best->seconds > 0);
     delta_profiler_keep(profiler);
     delta_profiler_destroy(profiler);
   }
@@ -225,7 +326,7 @@ Test(profile, measuring_ends) {
   reports = 0;
   delta_test_must(delta_profiler_measure(profiler, (const delta_graph_t *const *)&graph, 1));
   cr_expect_eq(delta_profiler_profile(profiler)->entries.count, 0);
-  cr_expect(strstr(line, "1 of 1 kernels"), "%s", line);
+  cr_expect(strstr(line, "2 of 2 kernels"), "%s", line);
   cr_expect(reports > 0 && reports % 2 == 0, "%u reports", reports);
   cr_expect(delta_node_seconds(device, graph, (delta_node_id_t){0}, delta_profiler_profile(profiler)) > 0);
   delta_profiler_destroy(profiler);

@@ -62,7 +62,7 @@ static const broken_case_t broken_cases[] = {
     {"\"threads\": 1", "\"threads\": 1.5", "threads", "an integer"},
     {"\"device\": \"v100\"", "\"device\": \"\"", "device", "1 to 47 characters"},
     {"\"device\": \"v100\"", "\"device\": 100", "device", "a string"},
-    {"\"version\": 2", "\"version\": 3", "version", "--save-profile"},
+    {"\"version\": 3", "\"version\": 2", "version", "--save-profile"},
     {"delta profile", "delta plan", "format", "'delta profile'"},
     {"\"memory_efficiency\"", "\"memory_efficency\"", "memory_efficiency", "missing"},
     {"\"kernels\": {}", "\"kernels\": {}, \"more\": {}, \"kernels\": {}", "kernels", "twice"},
@@ -71,13 +71,15 @@ static const broken_case_t broken_cases[] = {
     // Measured costs.
     {KERNELS, "\"kernels\": []", "kernels", "an object"},
     {KERNELS, "\"kernels\": {\"conv/1\": 0.5}", "kernels.conv/1", "an object"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {}}", "kernels.conv/1.seconds", "missing"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 0}}", "conv/1.seconds", "to 1e+06, there is 0"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 1e7}}", "conv/1.seconds", "to 1e+06"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 1, \"workspace_bytes\": -4}}", "conv/1.workspace_bytes", "from 0"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 1, \"kernel\": 4}}", "conv/1.kernel", "a string"},
-    {KERNELS, "\"kernels\": {\"\": {\"seconds\": 1}}", "kernels", "1 to 95 characters"},
-    {KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 1}, \"conv/1\": {\"seconds\": 2}}", "kernels.conv/1", "twice"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": 1}}", "kernels.conv/1.fast", "an object"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": {}}}", "kernels.conv/1.fast.seconds", "missing"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": {\"seconds\": 0}}}", "conv/1.seconds", "to 1e+06, there is 0"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": {\"seconds\": 1e7}}}", "conv/1.seconds", "to 1e+06"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": {\"seconds\": 1, \"workspace_bytes\": -4}}}", "conv/1.workspace_bytes", "from 0"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"\": {\"seconds\": 1}}}", "kernels", "1 to 63 characters"},
+    {KERNELS, "\"kernels\": {\"\": {\"fast\": {\"seconds\": 1}}}", "kernels", "1 to 95 characters"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {}, \"conv/1\": {}}", "kernels.conv/1", "twice"},
+    {KERNELS, "\"kernels\": {\"conv/1\": {\"fast\": {\"seconds\": 1}, \"fast\": {\"seconds\": 2}}}", "conv/1.fast", "twice"},
     // Cut.
     {"\"numbers\": {", "\"numbers\": {\n", NULL, NULL},
 };
@@ -108,7 +110,7 @@ Test(profile_json, what_is_wrong_is_named) {
 
 // Wherever a file is cut, it is no profile.
 Test(profile_json, truncated_files_are_refused) {
-  char *text = edit(KERNELS, "\"kernels\": {\"conv/1\": {\"seconds\": 1, \"workspace_bytes\": 64, \"kernel\": \"name\"}}");
+  char *text = edit(KERNELS, "\"kernels\": {\"conv/1\": {\"name\": {\"seconds\": 1, \"workspace_bytes\": 64}}}");
   const size_t size_bytes = strlen(text);
   for (size_t cut = 0; cut + 2 < size_bytes; ++cut) {
     delta_profile_t *profile = NULL;

@@ -30,14 +30,16 @@ typedef struct fault_case {
   int64_t accumulate;
   delta_test_failure_t failure;
   size_t stride; // every how many calls one is made to fail
+  int verify;
 } fault_case_t;
 
 ParameterizedTestParameters(session_faults, failed_allocations) {
   static fault_case_t cases[] = {
-      {"mlp, once", false, 1, DELTA_TEST_FAIL_ONCE, 1},
-      {"mlp, from then on", false, 1, DELTA_TEST_FAIL_FROM_THEN_ON, 1},
-      {"batchnorm, once", true, 2, DELTA_TEST_FAIL_ONCE, 5},
-      {"batchnorm, from then on", true, 2, DELTA_TEST_FAIL_FROM_THEN_ON, 5},
+      {"mlp, once", false, 1, DELTA_TEST_FAIL_ONCE, 1, 0},
+      {"mlp, verified", false, 1, DELTA_TEST_FAIL_ONCE, 3, 1},
+      {"mlp, from then on", false, 1, DELTA_TEST_FAIL_FROM_THEN_ON, 1, 0},
+      {"batchnorm, once", true, 2, DELTA_TEST_FAIL_ONCE, 5, 0},
+      {"batchnorm, from then on", true, 2, DELTA_TEST_FAIL_FROM_THEN_ON, 5, 0},
   };
   return cr_make_param_array(fault_case_t, cases, sizeof cases / sizeof *cases);
 }
@@ -47,6 +49,7 @@ ParameterizedTest(fault_case_t *c, session_faults, failed_allocations) {
   delta_plan_options_t options = delta_test_plan_options(4);
   options.accumulate = c->accumulate;
   delta_test_training_write(&training, c->has_batchnorm ? delta_test_batchnorm : delta_test_mlp);
+  training.verify = c->verify;
   bool succeeded = false;
   size_t n = 1;
   for (delta_test_allocator_t faults; !succeeded; n += c->stride) {

@@ -1,7 +1,7 @@
 // Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and
 // write parameters, export.
 //
-// A session belongs to one thread at a time, whichever it is, but for delta_session_cancel, which any thread may call. Different sessions are independent: each may be run by a
+// A session belongs to one thread at a time, whichever it is, but for delta_session_cancel and delta_session_set_budget, as they say. Different sessions are independent: each may be run by a
 // thread of its own, or several in turn by one.
 //
 // Compute threads are OpenMP's. Between two pieces of work they spin, by GNU OpenMP's default for milliseconds, and take the processor from
@@ -115,7 +115,8 @@ DELTA_API void delta_session_cancel(delta_session_t *session);
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 
-// Another budget, "8GiB", "60%" and so on, from the next run on; NULL: the plan's own. Where the plan at hand does not fit it, or is slower than it must be, a new one is made by
+// Another budget, "8GiB", "60%" and so on, from the next run on; NULL: the plan's own. Another thread may call this while a run is under way, and as far as what has not run allows
+// it holds in that run already. Where the plan at hand does not fit it, or is slower than it must be, a new one is made by
 // a thread of its own: a smaller budget waits for it before the next run, a larger one takes effect when it is ready. Results do not change by a bit. What was done, and a
 // budget that was refused because no plan fits it, are events of the next report.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_set_budget(delta_session_t *session, const char *budget);

@@ -5,9 +5,10 @@
 // - A POINTWISE node is absorbed by the POINTWISE and REDUCE nodes that read it when its stored type is the type it computes in, or bool, both
 //   compute in one type, both run over one shape (or the producer gives one value everywhere), and the limits of expressions allow it.
 // - With one reader that is always done, except from forward to backward when more bytes would have to be kept for the backward pass.
-//   With several readers all must absorb it, its instructions must be cheap, and fewer bytes must be read, stored and kept.
-// - Nodes over one shape of which one reads only what the other reads too become one node with several outputs, if they stand close together
-//   (or reduce, so that their outputs are small).
+//   With several readers all must absorb it, fewer bytes must be read, stored and kept, and computing it more than once must be cheap beside the passes over memory that
+//   it saves.
+// - Nodes over one shape of which one reads only what the other reads too, but for small things, become one node with several outputs, if they stand close together
+//   (or reduce, so that their outputs are small). Small things that are made between them are made before.
 // - Graph outputs and states' next values stay. Nothing that reads a state moves behind the state's update, and no update moves forward.
 #ifndef DELTA_ONNX_GRAPH_FUSE_H_
 #define DELTA_ONNX_GRAPH_FUSE_H_

@@ -150,18 +150,24 @@ static delta_status_t make_attrs(delta_region_t *region, const delta_fuse_form_t
   return DELTA_OK;
 }
 
-void delta_fuse_emit(delta_rewrite_t *rewrite, const delta_node_t *node, const delta_fuse_form_t *form) {
-  if (!delta_emit_ok(&rewrite->emit)) return;
+void delta_fuse_emit_with(delta_rewrite_t *rewrite, const delta_node_t *node, const delta_fuse_form_t *form,
+                          const delta_tensor_id_t *inputs, delta_tensor_id_t *out_outputs) {
   form_attrs_t attrs;
   size_t attrs_bytes = 0;
   const delta_status_t status = make_attrs(&rewrite->to->region, form, &attrs, &attrs_bytes);
+  for (uint16_t k = 0; k < form->expr.output_count; ++k) out_outputs[k] = DELTA_TENSOR_NONE;
   if (status) {
     delta_emit_fail(&rewrite->emit, status);
     return;
   }
+  delta_rewrite_follow(rewrite, node);
+  delta_emit_node(&rewrite->emit, form->op, &attrs, attrs_bytes, inputs, form->expr.input_count, out_outputs, form->expr.output_count, 0);
+}
+
+void delta_fuse_emit(delta_rewrite_t *rewrite, const delta_node_t *node, const delta_fuse_form_t *form) {
+  if (!delta_emit_ok(&rewrite->emit)) return;
   delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS], outputs[DELTA_EXPR_MAX_OUTPUTS];
   for (uint16_t k = 0; k < form->expr.input_count; ++k) inputs[k] = delta_rewrite_tensor(rewrite, form->inputs[k]);
-  delta_rewrite_follow(rewrite, node);
-  delta_emit_node(&rewrite->emit, form->op, &attrs, attrs_bytes, inputs, form->expr.input_count, outputs, form->expr.output_count, 0);
+  delta_fuse_emit_with(rewrite, node, form, inputs, outputs);
   for (uint16_t k = 0; k < form->expr.output_count; ++k) delta_rewrite_bind(rewrite, form->outputs[k], outputs[k]);
 }

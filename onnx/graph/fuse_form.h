@@ -30,6 +30,9 @@ bool delta_fuse_absorb(const delta_fuse_form_t *reader, const delta_fuse_form_t 
 bool delta_fuse_join(const delta_fuse_form_t *first, const delta_fuse_form_t *second, delta_fuse_merge_t *out_merge);
 // Makes the merged expression the form's; instructions are stored in the region.
 DELTA_MUST_USE delta_status_t delta_fuse_accept(delta_region_t *region, const delta_fuse_merge_t *merge, delta_fuse_form_t *form);
+// Emits the form with inputs of the new graph, and name, phase and group of `node`; its results are bound to nothing.
+void delta_fuse_emit_with(delta_rewrite_t *rewrite, const delta_node_t *node, const delta_fuse_form_t *form,
+                          const delta_tensor_id_t *inputs, delta_tensor_id_t *out_outputs);
 // Emits the form in place of `node`, whose name, phase and group it takes.
 void delta_fuse_emit(delta_rewrite_t *rewrite, const delta_node_t *node, const delta_fuse_form_t *form);
 

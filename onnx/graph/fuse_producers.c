@@ -1,9 +1,11 @@
 // Absorbing producers: from the last node to the first, so that a producer's readers have already become as few as they will be.
 //
 // No cycle can arise: an absorbed node disappears, and what it read stands before its readers.
+#include <math.h>
+
 #include "onnx/graph/fuse_state.h"
 
-// More readers than this never recompute a producer; nor does any when it costs more additions.
+// More readers than this never recompute a producer; nor does any when that costs more additions for a pass over an output that is saved.
 enum { READERS_MAX = 4, CHEAP_COST = 6 };
 
 typedef struct reader_list {
@@ -104,27 +106,31 @@ static size_t extended_bytes(const delta_fuse_t *fuse, const delta_fuse_form_t *
   return bytes;
 }
 
-// Bytes read and stored: the producer's inputs, its outputs, and these again by each reader; against its inputs by each reader that does not
-// read them yet.
-static bool saves_traffic(const delta_fuse_t *fuse, const delta_fuse_form_t *producer, const reader_list_t *readers) {
-  size_t apart = output_bytes(fuse, producer), together = 0;
+// Bytes read and stored less when the readers compute what the producer makes: its inputs, its outputs, and these again by each reader; against its inputs by each reader that
+// does not read them yet. Below 0: more.
+static double saved_bytes(const delta_fuse_t *fuse, const delta_fuse_form_t *producer, const reader_list_t *readers) {
+  double apart = (double)output_bytes(fuse, producer), together = 0;
   for (uint32_t i = 0; i < readers->count; ++i) {
     const delta_fuse_form_t *reader = fuse->forms[readers->nodes[i]];
     for (uint16_t k = 0; k < producer->expr.output_count; ++k) {
-      if (delta_fuse_reads(reader, producer->outputs[k])) {
-        apart += delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->outputs[k]));
-      }
+      if (delta_fuse_reads(reader, producer->outputs[k]))
+        apart += (double)delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->outputs[k]));
     }
     for (uint16_t k = 0; k < producer->expr.input_count; ++k) {
-      if (!delta_fuse_reads(reader, producer->inputs[k])) {
-        together += delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->inputs[k]));
-      }
+      if (!delta_fuse_reads(reader, producer->inputs[k]))
+        together += (double)delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->inputs[k]));
     }
   }
-  for (uint16_t k = 0; k < producer->expr.input_count; ++k) {
-    apart += delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->inputs[k]));
-  }
-  return together < apart;
+  for (uint16_t k = 0; k < producer->expr.input_count; ++k)
+    apart += (double)delta_tensor_bytes(delta_graph_tensor(fuse->graph, producer->inputs[k]));
+  return apart - together;
+}
+
+// Whether computing the same again in all readers but one takes less than the passes over an output that it saves.
+static bool is_cheaper(const delta_fuse_t *fuse, const delta_fuse_form_t *producer, const reader_list_t *readers) {
+  const double pass_bytes = (double)output_bytes(fuse, producer) / producer->expr.output_count;
+  const double passes = saved_bytes(fuse, producer, readers) / pass_bytes;
+  return passes > 0 && (double)delta_fuse_cost(&producer->expr) * (readers->count - 1) <= CHEAP_COST * fmax(1, passes);
 }
 
 // Note [Fusion rules].
@@ -136,7 +142,7 @@ static bool worth_absorbing(const delta_fuse_t *fuse, uint32_t node, const reade
   const size_t stored = output_bytes(fuse, producer);
   if ((crosses || readers->count > 1) && extended_bytes(fuse, producer, readers->last) > stored + stored / 4) return false;
   if (readers->count == 1) return true;
-  return delta_fuse_cost(&producer->expr) <= CHEAP_COST && saves_traffic(fuse, producer, readers);
+  return is_cheaper(fuse, producer, readers);
 }
 
 // The reader reads the producer's inputs from now on.
@@ -168,7 +174,7 @@ static delta_status_t absorb(delta_fuse_t *fuse, uint32_t node) {
     DELTA_RETURN_IF_ERROR(delta_fuse_accept(&fuse->region, &merges[i], fuse->forms[readers.nodes[i]]));
     DELTA_RETURN_IF_ERROR(take_over_inputs(fuse, producer, readers.nodes[i]));
   }
-  fuse->position[node] = DELTA_INDEX_NONE;
+  delta_fuse_place(fuse, node, DELTA_INDEX_NONE);
   return DELTA_OK;
 }
 

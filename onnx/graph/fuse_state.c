@@ -5,7 +5,9 @@ static delta_status_t allocate_tables(delta_fuse_t *fuse) {
   const size_t nodes = fuse->graph->nodes.count, tensors = fuse->graph->tensors.count;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, nodes, &fuse->forms));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, nodes, &fuse->position));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, nodes, &fuse->node_at));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, nodes, &fuse->owner));
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, nodes, &fuse->named_after));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, tensors, &fuse->last_use));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(fuse->allocator, tensors, &fuse->pinned));
   return DELTA_ALLOCATE(fuse->allocator, tensors, &fuse->first_reader);
@@ -13,7 +15,7 @@ static delta_status_t allocate_tables(delta_fuse_t *fuse) {
 
 static delta_status_t add_node(delta_fuse_t *fuse, uint32_t index) {
   const delta_node_t *node = &fuse->graph->nodes.items[index];
-  fuse->position[index] = fuse->owner[index] = index;
+  fuse->position[index] = fuse->owner[index] = fuse->node_at[index] = fuse->named_after[index] = index;
   delta_fuse_form_t form;
   if (delta_fuse_form_of(node, &form)) {
     void *copy = NULL;
@@ -57,6 +59,8 @@ void delta_fuse_deinit(delta_fuse_t *fuse) {
   delta_release(fuse->allocator, fuse->pinned);
   delta_release(fuse->allocator, fuse->last_use);
   delta_release(fuse->allocator, fuse->owner);
+  delta_release(fuse->allocator, fuse->node_at);
+  delta_release(fuse->allocator, fuse->named_after);
   delta_release(fuse->allocator, fuse->position);
   delta_release(fuse->allocator, fuse->forms);
   delta_region_deinit(&fuse->region);

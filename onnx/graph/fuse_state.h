@@ -18,7 +18,9 @@ typedef struct delta_fuse {
   delta_region_t region;     // forms and their instructions
   delta_fuse_form_t **forms; // by node; NULL: of another operator
   uint32_t *position;        // by node: where it is emitted; DELTA_INDEX_NONE: gone
+  uint32_t *node_at;         // by position: the node that is emitted there; DELTA_INDEX_NONE: none
   uint32_t *owner;           // by node: the node that computes its outputs, itself unless joined with another
+  uint32_t *named_after;     // by node: the last of its parts, whose name it takes
   uint32_t *last_use;        // by tensor, for storages: the last position that reads it; DELTA_INDEX_NONE: after the program
   bool *pinned;              // by tensor: a graph output or a state's next value
   uint32_t *first_reader;    // by tensor: index in `readers`
@@ -30,6 +32,12 @@ DELTA_MUST_USE delta_status_t delta_fuse_init(delta_fuse_t *fuse, const delta_gr
 void delta_fuse_deinit(delta_fuse_t *fuse); // Also after a failed init.
 
 static inline bool delta_fuse_alive(const delta_fuse_t *fuse, uint32_t node) { return fuse->position[node] != DELTA_INDEX_NONE; }
+// The node is emitted at another position from now on; DELTA_INDEX_NONE: nowhere, others compute what it did.
+static inline void delta_fuse_place(delta_fuse_t *fuse, uint32_t node, uint32_t position) {
+  fuse->node_at[fuse->position[node]] = DELTA_INDEX_NONE;
+  fuse->position[node] = position;
+  if (position != DELTA_INDEX_NONE) fuse->node_at[position] = node;
+}
 DELTA_MUST_USE delta_status_t delta_fuse_add_reader(delta_fuse_t *fuse, delta_tensor_id_t tensor, uint32_t node);
 // The tensor's next living reader from list entry *cursor on; DELTA_INDEX_NONE at the end. Start with first_reader[tensor].
 uint32_t delta_fuse_next_reader(const delta_fuse_t *fuse, uint32_t *cursor);

@@ -45,7 +45,8 @@ bool delta_units_are_few(const delta_graph_t *graph, const delta_node_t *node) {
     if (!part || delta_tensor_bytes(part) == 0) return false;
   }
   const delta_units_t units = delta_units_of(graph, node);
-  return units.line_units <= DELTA_UNITS_MAX && units.lines <= DELTA_UNITS_MAX / units.line_units;
+  const bool are_words = units.unit_bytes % DELTA_UNITS_WORD_BYTES == 0;
+  return are_words && units.line_units <= DELTA_UNITS_MAX && units.lines <= DELTA_UNITS_MAX / units.line_units;
 }
 
 void delta_units_sources(const delta_graph_t *graph, const delta_node_t *node, uint32_t *sources) {

@@ -5,8 +5,8 @@
 
 #include "onnx/graph/graph.h"
 
-// More units than these are not worth the table that puts them in order.
-enum { DELTA_UNITS_MAX = 1 << 14 };
+// More units than these, or parts of words, are not worth what putting them in order takes.
+enum { DELTA_UNITS_MAX = 1 << 10, DELTA_UNITS_WORD_BYTES = 4 };
 
 typedef struct delta_units {
   int64_t lines;      // of the whole; with one line both orders are the same
@@ -14,7 +14,7 @@ typedef struct delta_units {
   int64_t line_units; // lines * line_units units in all
 } delta_units_t;
 
-// Whether a node is a CONCAT or SPLIT with all parts there, none empty, of at most DELTA_UNITS_MAX units: what a driver should work on in a row (plans/problem.h).
+// Whether a node is a CONCAT or SPLIT with all parts there, none empty, of at most DELTA_UNITS_MAX units of whole words: what a driver should work on in a row (plans/problem.h).
 bool delta_units_are_few(const delta_graph_t *graph, const delta_node_t *node);
 // Of a node for which that is so.
 delta_units_t delta_units_of(const delta_graph_t *graph, const delta_node_t *node);

@@ -43,28 +43,44 @@ typedef struct delta_vector_op {
 } delta_vector_op_t;
 
 // X(name, map, prefix, opcode, w)
-#define DELTA_VECTOR_OPS(X)                                              \
-  X(LOAD, 1, 0, 0x10, 0)                                                 \
-  X(STORE, 1, 0, 0x11, 0)                                                \
-  X(STREAM, 1, 0, 0x2B, 0)                                               \
-  X(ADD, 1, 0, 0x58, 0)                                                  \
-  X(MUL, 1, 0, 0x59, 0)                                                  \
-  X(SUB, 1, 0, 0x5C, 0)                                                  \
-  X(MIN, 1, 0, 0x5D, 0)                                                  \
-  X(DIV, 1, 0, 0x5E, 0)                                                  \
-  X(MAX, 1, 0, 0x5F, 0)                                                  \
-  X(SQRT, 1, 0, 0x51, 0)                                                 \
-  X(AND, 1, 1, 0xDB, 0)                                                  \
-  X(AND_NOT, 1, 1, 0xDF, 0)                                              \
-  X(XOR, 1, 1, 0xEF, 0)                                                  \
-  X(COMPARE, 1, 0, 0xC2, 0)                                              \
-  X(ROUND, 3, 1, 0x08, 0)                                                \
-  X(WIDEN, 1, 0, 0x5A, 0) /* the lower half's float32 to float64 */      \
-  X(ADD_DOUBLE, 1, 1, 0x58, 1)                                           \
-  X(UPPER_HALF_512, 3, 1, 0x1B, 1) /* rm is the destination */           \
-  X(UPPER_HALF_256, 3, 1, 0x19, 0)                                       \
-  X(BLEND_MASKED, 2, 1, 0x65, 0)  /* 512: rm where the mask has a bit */ \
-  X(BLEND_BY_SIGN, 3, 1, 0x4A, 0) /* 256: rm where the last operand is negative */
+#define DELTA_VECTOR_OPS(X)                                                          \
+  X(LOAD, 1, 0, 0x10, 0)                                                             \
+  X(STORE, 1, 0, 0x11, 0)                                                            \
+  X(STREAM, 1, 0, 0x2B, 0)                                                           \
+  X(ADD, 1, 0, 0x58, 0)                                                              \
+  X(MUL, 1, 0, 0x59, 0)                                                              \
+  X(SUB, 1, 0, 0x5C, 0)                                                              \
+  X(MIN, 1, 0, 0x5D, 0)                                                              \
+  X(DIV, 1, 0, 0x5E, 0)                                                              \
+  X(MAX, 1, 0, 0x5F, 0)                                                              \
+  X(SQRT, 1, 0, 0x51, 0)                                                             \
+  X(AND, 1, 1, 0xDB, 0)                                                              \
+  X(AND_NOT, 1, 1, 0xDF, 0)                                                          \
+  X(XOR, 1, 1, 0xEF, 0)                                                              \
+  X(COMPARE, 1, 0, 0xC2, 0)                                                          \
+  X(ROUND, 3, 1, 0x08, 0)                                                            \
+  X(WIDEN, 1, 0, 0x5A, 0)  /* the lower half's float32 to float64 */                 \
+  X(NARROW, 1, 1, 0x5A, 1) /* float64 to half a vector of float32 */                 \
+  X(ADD_DOUBLE, 1, 1, 0x58, 1)                                                       \
+  X(MUL_DOUBLE, 1, 1, 0x59, 1)                                                       \
+  X(SUB_DOUBLE, 1, 1, 0x5C, 1)                                                       \
+  X(MIN_DOUBLE, 1, 1, 0x5D, 1)                                                       \
+  X(DIV_DOUBLE, 1, 1, 0x5E, 1)                                                       \
+  X(MAX_DOUBLE, 1, 1, 0x5F, 1)                                                       \
+  X(COMPARE_DOUBLE, 1, 1, 0xC2, 1)                                                   \
+  X(MULTIPLY_ADD, 2, 1, 0xA8, 1) /* float64: reg = vvvv * reg + rm */                \
+  X(ADD_PRODUCT, 2, 1, 0xB8, 1)  /* float64: reg = vvvv * rm + reg */                \
+  X(ADD_INTEGER, 1, 1, 0xD4, 1)  /* of 64 bits */                                    \
+  X(SUB_INTEGER, 1, 1, 0xFB, 1)                                                      \
+  X(SHIFT_INTEGER, 1, 1, 0x73, 1)  /* vvvv is the destination, reg says which way */ \
+  X(UPPER_HALF_512, 3, 1, 0x1B, 1) /* rm is the destination */                       \
+  X(UPPER_HALF_256, 3, 1, 0x19, 0)                                                   \
+  X(INSERT_HALF_512, 3, 1, 0x1A, 1)                                                  \
+  X(INSERT_HALF_256, 3, 1, 0x18, 0)                                                  \
+  X(BLEND_MASKED, 2, 1, 0x65, 0)  /* 512: rm where the mask has a bit */             \
+  X(BLEND_BY_SIGN, 3, 1, 0x4A, 0) /* 256: rm where the last operand is negative */   \
+  X(BLEND_MASKED_DOUBLE, 2, 1, 0x65, 1)                                              \
+  X(BLEND_BY_SIGN_DOUBLE, 3, 1, 0x4B, 0)
 
 typedef enum delta_vector_op_id {
 #define X(name, map, prefix, opcode, w) DELTA_VECTOR_##name,

@@ -10,8 +10,8 @@
 #define DELTA_CPU_AVX512
 #define DELTA_CPU_HAS_AVX512 0
 #else
-#define DELTA_CPU_CLONES     __attribute__((target_clones("avx512f", "avx2", "default")))
-// For files that are compiled with contraction to fused multiply-add, which avx2 alone does not have.
+#define DELTA_CPU_CLONES     __attribute__((target_clones("avx512f", "arch=x86-64-v3", "default")))
+// For files that are compiled with contraction to fused multiply-add.
 #define DELTA_CPU_FMA_CLONES __attribute__((target_clones("fma", "default")))
 // For a function that is written for the wider registers, and called only where they are.
 #define DELTA_CPU_AVX512     __attribute__((target("avx512f")))

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/cpu/compiled_code.h"
+#include "runtime/cpu/compiled_math.h"
 #include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/tile.h"
 
@@ -78,7 +79,10 @@ static const char *place_values(delta_compiled_t *compiled) {
   return NULL;
 }
 
-// Values that do not vary are computed in front of the loop, but for those that have no code and what these need.
+// Whether an instruction on values that do not vary is computed by tiles' functions.
+static bool is_outside(delta_expr_op_t op) { return !delta_compiled_has_code(op) || delta_math_register_count(op) > 0; }
+
+// Values that do not vary are computed in front of the loop, but for functions and what has no code, and what these need.
 static void find_outside(delta_compiled_t *compiled) {
   const delta_expr_t *expr = compiled->spec.expr;
   for (int32_t i = expr->instr_count - 1; i >= 0; --i) {
@@ -87,7 +91,7 @@ static void find_outside(delta_compiled_t *compiled) {
       compiled->is_outside[i] = false;
       continue;
     }
-    compiled->is_outside[i] |= !delta_compiled_has_code((delta_expr_op_t)instr->op);
+    compiled->is_outside[i] |= is_outside((delta_expr_op_t)instr->op);
     compiled->has_outside |= compiled->is_outside[i];
     for (int k = 0; compiled->is_outside[i] && has_operand(instr, k); ++k) compiled->is_outside[instr->operands[k]] = true;
   }
@@ -107,6 +111,7 @@ const char *delta_compiled_plan(delta_compiled_t *compiled, const delta_compiled
   const char *reason = place_values(compiled);
   if (reason) return reason;
   find_outside(compiled);
+  compiled->first_constant = compiled->slot_count;
   delta_assembler_t assembler = {.wide = compiled->wide};
   const delta_compiled_form_t form = is_summed ? DELTA_COMPILED_GROUPS : DELTA_COMPILED_PLAIN;
   if (!delta_compiled_write(compiled, form, &assembler)) return "too many values at once";
@@ -150,6 +155,10 @@ void delta_compiled_begin(const delta_compiled_t *compiled, delta_compiled_block
   for (uint16_t i = 0; i < expr->instr_count; ++i) {
     if (expr->instrs[i].op == DELTA_EXPR_CONST && compiled->slot_of[i] >= 0)
       fill_slot(block, compiled->slot_of[i], (float)expr->instrs[i].immediate.real);
+  }
+  for (uint32_t slot = compiled->first_constant; slot < compiled->slot_count; ++slot) {
+    for (size_t at = 0; at < sizeof block->slots[slot]; at += sizeof(double))
+      memcpy((char *)block->slots[slot] + at, &compiled->constants[slot - compiled->first_constant], sizeof(double));
   }
 }
 

@@ -11,7 +11,7 @@
 
 enum {
   DELTA_COMPILED_LANES = 16, // of a slot: the widest vector; narrower code reads the first
-  DELTA_COMPILED_SLOTS = 64,
+  DELTA_COMPILED_SLOTS = 128,
   DELTA_COMPILED_POINTERS = 13,
 };
 
@@ -35,6 +35,7 @@ typedef struct delta_compiled_spec {
   const delta_expr_t *expr;               // Borrowed; float32
   bool is_dense[DELTA_EXPR_MAX_INPUTS];   // the others stand in slots
   bool is_wanted[DELTA_EXPR_MAX_OUTPUTS]; // the others are not computed
+  bool is_square[DELTA_EXPR_MAX_OUTPUTS]; // of sums: this one's are the squares, in float64, of the values of the output before it
   delta_compiled_results_t results;
 } delta_compiled_spec_t;
 
@@ -43,6 +44,8 @@ typedef struct delta_compiled {
   bool wide;
   int32_t width; // floats of a vector
   uint32_t slot_count, pointer_count;
+  uint32_t first_constant;                  // slot of the first of the functions' constants, which come last
+  uint64_t constants[DELTA_COMPILED_SLOTS]; // bits of float64, in the order of their slots
   bool has_outside;
   bool is_live[DELTA_EXPR_MAX_INSTRS], is_varying[DELTA_EXPR_MAX_INSTRS];
   bool is_outside[DELTA_EXPR_MAX_INSTRS];          // does not vary, and is computed by tiles' functions before the code runs

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "runtime/cpu/compiled_math.h"
+
 enum { TEMPORARIES = 2, FIRST_TEMPORARY = 0, SECOND_TEMPORARY = 1, NEVER = INT16_MAX, MASK = 1 };
 
 // Predicates of comparisons that do not signal.
@@ -27,6 +29,7 @@ typedef enum code_form {
   FORM_IS_NAN,
   FORM_IS_ZERO,
   FORM_SELECT,
+  FORM_FUNCTION, // compiled_math.h
 } code_form_t;
 
 typedef struct code_row {
@@ -58,18 +61,26 @@ static const code_row_t code_rows[DELTA_EXPR_OP_COUNT] = {
     [DELTA_EXPR_NOT] = {FORM_IS_ZERO, EQUAL},
     [DELTA_EXPR_ISNAN] = {FORM_IS_NAN, UNORDERED},
     [DELTA_EXPR_SELECT] = {FORM_SELECT, 0},
+    [DELTA_EXPR_EXP] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_EXPM1] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_LOG] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_LOG1P] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_ERF] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_TANH] = {FORM_FUNCTION, 0},
+    [DELTA_EXPR_SIGMOID] = {FORM_FUNCTION, 0},
 };
 
 bool delta_compiled_has_code(delta_expr_op_t op) { return code_rows[op].form != FORM_NONE; }
 
 typedef struct code_writer {
-  const delta_compiled_t *compiled;
+  delta_compiled_t *compiled; // which gets slots of constants
   delta_assembler_t *assembler;
   bool is_lazy[DELTA_EXPR_MAX_INSTRS]; // Note [Lazy comparisons]
   int16_t last_use[DELTA_EXPR_MAX_INSTRS];
   uint16_t uses[DELTA_EXPR_MAX_INSTRS];
   int8_t register_of[DELTA_EXPR_MAX_INSTRS];       // -1: none
   int8_t register_of_slot[DELTA_COMPILED_SLOTS];   // -1: read from memory
+  uint16_t slot_reads[DELTA_COMPILED_SLOTS];       // in the loop
   uint32_t free_registers, used_registers, pinned; // bits; `used`: ever taken by a value
   int32_t displacement;                            // of the vector at hand within its group
   bool fails;
@@ -113,7 +124,8 @@ static void find_uses(code_writer_t *writer) {
   }
 }
 
-static delta_vector_operand_t slot_operand(const code_writer_t *writer, int16_t slot) {
+static delta_vector_operand_t slot_operand(code_writer_t *writer, int16_t slot) {
+  ++writer->slot_reads[slot];
   if (writer->register_of_slot[slot] >= 0) return delta_in_register((uint8_t)writer->register_of_slot[slot]);
   return delta_in_memory(DELTA_RDI, 0,
                          (int32_t)(offsetof(delta_compiled_block_t, slots) + (size_t)slot * sizeof(float[DELTA_COMPILED_LANES])));
@@ -129,7 +141,7 @@ static delta_vector_operand_t pointer_operand(const code_writer_t *writer, int16
 }
 
 // Where a value stands.
-static delta_vector_operand_t operand_of(const code_writer_t *writer, int32_t i) {
+static delta_vector_operand_t operand_of(code_writer_t *writer, int32_t i) {
   if (!writer->compiled->is_varying[i]) return slot_operand(writer, writer->compiled->slot_of[i]);
   if (writer->register_of[i] >= 0) return delta_in_register((uint8_t)writer->register_of[i]);
   return pointer_operand(writer, writer->compiled->pointer_of_input[instr_at(writer, i)->operands[0]]);
@@ -234,7 +246,7 @@ static void emit_extreme(code_writer_t *writer, uint8_t op, uint8_t out, delta_v
   emit_blend(writer, out, held, delta_in_register(out));
 }
 
-static delta_vector_operand_t ones(const code_writer_t *writer) { return slot_operand(writer, DELTA_COMPILED_SLOT_ONES); }
+static delta_vector_operand_t ones(code_writer_t *writer) { return slot_operand(writer, DELTA_COMPILED_SLOT_ONES); }
 
 // 1 where the condition holds, else 0.
 static void emit_truth(code_writer_t *writer, uint8_t out) {
@@ -244,6 +256,61 @@ static void emit_truth(code_writer_t *writer, uint8_t out) {
   } else {
     emit(writer, DELTA_VECTOR_AND, out, FIRST_TEMPORARY, ones(writer));
   }
+}
+
+// out = half of `from` in float64; `from` and `out` differ.
+static void emit_half(code_writer_t *writer, uint8_t out, uint8_t from, int half) {
+  if (half == 1) {
+    emit(writer, writer->compiled->wide ? DELTA_VECTOR_UPPER_HALF_512 : DELTA_VECTOR_UPPER_HALF_256, from, 0, delta_in_register(out));
+    delta_assemble_immediate(writer->assembler, 1);
+    from = out;
+  }
+  emit(writer, DELTA_VECTOR_WIDEN, out, 0, delta_in_register(from));
+}
+
+// The slot of a function's constant.
+static delta_vector_operand_t constant_operand(void *self, uint64_t bits) {
+  code_writer_t *writer = self;
+  delta_compiled_t *compiled = writer->compiled;
+  uint32_t slot = compiled->first_constant;
+  while (slot < compiled->slot_count && compiled->constants[slot - compiled->first_constant] != bits) ++slot;
+  if (slot == DELTA_COMPILED_SLOTS) {
+    writer->fails = true;
+    return delta_in_register(FIRST_TEMPORARY);
+  }
+  if (slot == compiled->slot_count) compiled->constants[compiled->slot_count++ - compiled->first_constant] = bits;
+  return slot_operand(writer, (int16_t)slot);
+}
+
+// out = half of the argument, which stays, in float64
+static void emit_argument(code_writer_t *writer, uint8_t out, delta_vector_operand_t argument, int half) {
+  if (argument.is_memory) {
+    argument.displacement += half * writer->compiled->width / 2 * (int32_t)sizeof(float);
+    emit(writer, DELTA_VECTOR_WIDEN, out, 0, argument);
+  } else {
+    emit_half(writer, out, argument.reg, half);
+  }
+}
+
+// A function of each half, and of both halves one vector. The argument and `out` do not share a register.
+static void emit_function(code_writer_t *writer, delta_expr_op_t op, delta_vector_operand_t argument, uint8_t out) {
+  const int count = delta_math_register_count(op);
+  delta_math_writer_t math = {.assembler = writer->assembler, .constant = constant_operand, .self = writer};
+  for (int k = 0; k < count; ++k) math.registers[k] = take_register(writer);
+  for (int half = 0; half < 2; ++half) {
+    emit_argument(writer, math.registers[0], argument, half);
+    delta_math_write(&math, op);
+    emit(writer, DELTA_VECTOR_NARROW, half == 0 ? out : FIRST_TEMPORARY, 0, delta_in_register(math.registers[0]));
+  }
+  emit(writer, writer->compiled->wide ? DELTA_VECTOR_INSERT_HALF_512 : DELTA_VECTOR_INSERT_HALF_256, out, out,
+       delta_in_register(FIRST_TEMPORARY));
+  delta_assemble_immediate(writer->assembler, 1);
+  for (int k = 0; k < count; ++k) writer->free_registers |= UINT32_C(1) << math.registers[k];
+  if (!delta_math_copies_sign(op)) return;
+  const uint8_t sign = to_register(writer, slot_operand(writer, DELTA_COMPILED_SLOT_SIGN), FIRST_TEMPORARY);
+  emit(writer, DELTA_VECTOR_AND_NOT, out, sign, delta_in_register(out));
+  emit(writer, DELTA_VECTOR_AND, SECOND_TEMPORARY, sign, argument);
+  emit(writer, DELTA_VECTOR_XOR, out, out, delta_in_register(SECOND_TEMPORARY));
 }
 
 // Writes one instruction. Operands may share their register with the result, so that is written last.
@@ -282,6 +349,9 @@ static void emit_instruction(code_writer_t *writer, const delta_expr_instr_t *in
       emit_select_condition(writer, instr->operands[0]);
       emit_blend(writer, out, b, operands[2]);
       return;
+    case FORM_FUNCTION:
+      emit_function(writer, (delta_expr_op_t)instr->op, a, out);
+      return;
     default:
       emit_comparison(writer, instr);
       emit_truth(writer, out);
@@ -295,38 +365,51 @@ static uint8_t sum_register(const code_writer_t *writer, uint16_t output, int ha
   return (uint8_t)(last - 2 * output - half);
 }
 
-// out = half of `from` in float64; `from` and `out` differ.
-static void emit_half(code_writer_t *writer, uint8_t out, uint8_t from, int half) {
-  if (half == 1) {
-    emit(writer, writer->compiled->wide ? DELTA_VECTOR_UPPER_HALF_512 : DELTA_VECTOR_UPPER_HALF_256, from, 0, delta_in_register(out));
-    delta_assemble_immediate(writer->assembler, 1);
-    from = out;
-  }
-  emit(writer, DELTA_VECTOR_WIDEN, out, 0, delta_in_register(from));
+// Whether the squares of an output's values are summed as well, as the next output.
+static bool has_squares(const code_writer_t *writer, uint16_t output) {
+  const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  return output + 1 < spec->expr->output_count && spec->is_square[output + 1];
 }
 
-// Adds to an output's sums by lane, which a group begins anew.
+// Adds to an output's sums by lane, which a group begins anew, and to those of its squares.
 static void emit_lane_sum(code_writer_t *writer, uint16_t output, uint8_t from) {
+  const bool begins = writer->displacement == 0;
   for (int half = 0; half < 2; ++half) {
-    const uint8_t sum = sum_register(writer, output, half), added = writer->displacement == 0 ? sum : FIRST_TEMPORARY;
+    const uint8_t sum = sum_register(writer, output, half), added = begins ? sum : FIRST_TEMPORARY;
     emit_half(writer, added, from, half);
-    if (added != sum) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
+    if (!begins) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
+    if (!has_squares(writer, output)) continue;
+    const uint8_t squares = sum_register(writer, (uint16_t)(output + 1), half), square = begins ? squares : FIRST_TEMPORARY;
+    emit(writer, DELTA_VECTOR_MUL_DOUBLE, square, added, delta_in_register(added));
+    if (!begins) emit(writer, DELTA_VECTOR_ADD_DOUBLE, squares, squares, delta_in_register(square));
   }
 }
 
-// Adds to an output's array.
-static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from) {
+// Adds half of a vector in float64 to an output's array.
+static void emit_add_along(code_writer_t *writer, uint16_t output, uint8_t added, int half) {
   const int32_t half_bytes = writer->compiled->width / 2 * (int32_t)sizeof(double);
-  for (int half = 0; half < 2; ++half) {
-    const delta_vector_operand_t total =
-        delta_in_memory(pointer_registers[writer->compiled->pointer_of_output[output]], 2, half * half_bytes);
-    emit_half(writer, FIRST_TEMPORARY, from, half);
-    emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, FIRST_TEMPORARY, total);
-    emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
-  }
+  const delta_vector_operand_t total =
+      delta_in_memory(pointer_registers[writer->compiled->pointer_of_output[output]], 2, half * half_bytes);
+  emit(writer, DELTA_VECTOR_ADD_DOUBLE, FIRST_TEMPORARY, added, total);
+  emit(writer, DELTA_VECTOR_STORE, FIRST_TEMPORARY, 0, total);
 }
 
+// Adds to an output's array, and to that of its squares.
+static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from) {
+  const uint8_t added = has_squares(writer, output) ? take_register(writer) : FIRST_TEMPORARY;
+  for (int half = 0; half < 2; ++half) {
+    emit_half(writer, added, from, half);
+    emit_add_along(writer, output, added, half);
+    if (!has_squares(writer, output)) continue;
+    emit(writer, DELTA_VECTOR_MUL_DOUBLE, added, added, delta_in_register(added));
+    emit_add_along(writer, (uint16_t)(output + 1), added, half);
+  }
+  if (added != FIRST_TEMPORARY) writer->free_registers |= UINT32_C(1) << added;
+}
+
+// Squares go with the values they are of.
 static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
+  if (writer->compiled->spec.is_square[output]) return;
   const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
   if (writer->compiled->spec.results == DELTA_COMPILED_SUMMED) {
     emit_lane_sum(writer, output, from);
@@ -414,7 +497,8 @@ static void emit_values(code_writer_t *writer) {
       if (!writer->is_lazy[instr->operands[k]]) operands[k] = operand_of(writer, instr->operands[k]);
     // Operands of comparisons must be found where they stand until the condition is written, so registers are given back after that.
     const delta_expr_op_t op = (delta_expr_op_t)instr->op;
-    const bool keeps = code_rows[op].form == FORM_EXTREME || op == DELTA_EXPR_SELECT || is_comparison(op);
+    const code_form_t form = code_rows[op].form;
+    const bool keeps = form == FORM_EXTREME || form == FORM_SELECT || form == FORM_FUNCTION || is_comparison(op);
     if (!keeps) release_dead(writer, i);
     const uint8_t out = take_register(writer);
     emit_instruction(writer, instr, operands, out);
@@ -479,6 +563,7 @@ static void write_function(code_writer_t *writer, delta_compiled_form_t form, ui
   load_pointers(writer);
   emit_constants(writer);
   load_slots(writer, slot_registers);
+  memset(writer->slot_reads, 0, sizeof writer->slot_reads);
   delta_assemble_clear_index(writer->assembler);
   const size_t loop = writer->assembler->count;
   for (int32_t i = 0; i < count; ++i) {
@@ -494,27 +579,11 @@ static void write_function(code_writer_t *writer, delta_compiled_form_t form, ui
   delta_assemble_return(writer->assembler);
 }
 
-static void begin_writer(code_writer_t *writer, const delta_compiled_t *compiled, delta_assembler_t *assembler) {
+static void begin_writer(code_writer_t *writer, delta_compiled_t *compiled, delta_assembler_t *assembler) {
   *writer = (code_writer_t){.compiled = compiled, .assembler = assembler};
   memset(writer->register_of, -1, sizeof writer->register_of);
   memset(writer->register_of_slot, -1, sizeof writer->register_of_slot);
   find_uses(writer);
-}
-
-// How often the code of one vector reads a slot.
-static uint32_t slot_reads(const code_writer_t *writer, int16_t slot) {
-  const delta_compiled_t *compiled = writer->compiled;
-  uint32_t reads = 0;
-  for (int32_t i = 0; i < compiled->spec.expr->instr_count; ++i) {
-    const delta_expr_instr_t *instr = instr_at(writer, i);
-    if (!is_code(writer, i)) continue;
-    for (int k = 0; k < arity_of(instr); ++k) reads += compiled->slot_of[instr->operands[k]] == slot;
-    const code_form_t form = code_rows[instr->op].form;
-    reads += slot == DELTA_COMPILED_SLOT_SIGN && (form == FORM_NEGATE || form == FORM_ABSOLUTE);
-    reads +=
-        slot == DELTA_COMPILED_SLOT_ONES && (form == FORM_RECIPROCAL || (is_comparison((delta_expr_op_t)instr->op) && !writer->is_lazy[i]));
-  }
-  return reads;
 }
 
 // Registers that no value ever takes hold the slots that are read most.
@@ -523,7 +592,7 @@ static void hold_slots(const code_writer_t *writer, uint32_t registers, int8_t *
     int16_t best = -1;
     uint32_t most = 0;
     for (int16_t slot = 0; slot < (int16_t)writer->compiled->slot_count; ++slot) {
-      const uint32_t reads = slot_registers[slot] < 0 ? slot_reads(writer, slot) : 0;
+      const uint32_t reads = slot_registers[slot] < 0 ? writer->slot_reads[slot] : 0;
       if (reads > most) most = reads, best = slot;
     }
     if (best < 0) return;
@@ -533,7 +602,7 @@ static void hold_slots(const code_writer_t *writer, uint32_t registers, int8_t *
 }
 
 // Written twice: the first time shows which registers values take; the others can hold slots.
-bool delta_compiled_write(const delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler) {
+bool delta_compiled_write(delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler) {
   code_writer_t writer;
   int8_t slot_registers[DELTA_COMPILED_SLOTS];
   const size_t start = assembler->count;
@@ -543,9 +612,9 @@ bool delta_compiled_write(const delta_compiled_t *compiled, delta_compiled_form_
   write_function(&writer, form, registers, slot_registers);
   const uint32_t used = writer.used_registers;
   if (writer.fails) return false;
+  hold_slots(&writer, registers & ~used, slot_registers);
   assembler->count = start;
   begin_writer(&writer, compiled, assembler);
-  hold_slots(&writer, registers & ~used, slot_registers);
   write_function(&writer, form, used, slot_registers);
   return !writer.fails;
 }

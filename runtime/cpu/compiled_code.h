@@ -22,7 +22,7 @@ typedef enum delta_compiled_form {
 // another side of a ReLU's kink.
 enum { DELTA_COMPILED_GROUP = 4 };
 
-// Writes a function of one argument, the block. False when registers do not suffice.
-bool delta_compiled_write(const delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler);
+// Writes a function of one argument, the block, and gives slots to constants that have none yet. False when registers or slots do not suffice.
+bool delta_compiled_write(delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler);
 
 #endif // DELTA_RUNTIME_CPU_COMPILED_CODE_H_

@@ -6,14 +6,7 @@
 #include "runtime/cpu/conv_pass.h"
 #include "runtime/cpu/team.h"
 
-enum {
-  SLICE_BYTES = 2 << 20,
-  CHANNEL_BLOCK = 16,
-  ALIGNMENT_BYTES = 64,
-  WINOGRAD_LEAST_CHANNELS = 64,
-  WINOGRAD_LEAST_BYTES = 4 << 20,
-  WINOGRAD_MOST_TIMES = 5
-};
+enum { SLICE_BYTES = 2 << 20, CHANNEL_BLOCK = 16, ALIGNMENT_BYTES = 64, WINOGRAD_LEAST_CHANNELS = 64, WINOGRAD_LEAST_BYTES = 4 << 20 };
 
 // One tensor of the pass.
 typedef struct delta_conv_operand {
@@ -72,35 +65,6 @@ static int64_t slice_images(const delta_conv_pass_t *pass, bool converts_all) {
   return 1;
 }
 
-static size_t reserve(delta_kernel_t *kernel, size_t size_bytes) {
-  size_t offset = kernel->workspace_bytes;
-  kernel->workspace_bytes = (offset + size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-  return offset;
-}
-
-static delta_status_t make_reorder(delta_conv_operand_t *operand, const delta_onednn_primitive_t *primitive, const dnnl_memory_desc_t *from,
-                                   const dnnl_memory_desc_t *to) {
-  dnnl_primitive_attr_t attributes = NULL;
-  dnnl_primitive_desc_t description = NULL;
-  delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_primitive_attr_create(&attributes)), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
-  DELTA_GOTO_IF_ERROR(status,
-                      DELTA_ONEDNN(delta_onednn_call_reorder_primitive_desc_create(&description, from, primitive->engine, to,
-                                                                                   primitive->engine, attributes)),
-                      cleanup);
-  const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-  if (scratchpad && dnnl_memory_desc_get_size(scratchpad) > 0) {
-    status = delta_status_make(UNSUPPORTED, "oneDNN's conversion of a layout needs a scratchpad");
-    goto cleanup;
-  }
-  status = DELTA_ONEDNN(delta_onednn_call_primitive_create(&operand->reorder, description));
-cleanup:
-  if (description) dnnl_primitive_desc_destroy(description);
-  if (attributes) dnnl_primitive_attr_destroy(attributes);
-  return status;
-}
-
 static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_t *pass, int role, const dnnl_memory_desc_t *plain,
                                   dnnl_primitive_desc_t description) {
   delta_conv_blocked_t *state = kernel->state;
@@ -112,13 +76,13 @@ static delta_status_t add_operand(delta_kernel_t *kernel, const delta_conv_pass_
   operand->slice_bytes = role == DELTA_CONV_W ? 0 : delta_tensor_bytes(pass->tensors[role]) / (size_t)state->slices;
   bool is_result = role == (int)pass->result, is_sum = is_result && role == DELTA_CONV_W && state->slices > 1;
   if (dnnl_memory_desc_equal(wanted, plain) && !is_sum) return DELTA_OK;
-  operand->workspace_offset = reserve(kernel, dnnl_memory_desc_get_size(wanted));
+  operand->workspace_offset = delta_onednn_reserve(kernel, dnnl_memory_desc_get_size(wanted));
   if (is_sum) {
     state->sum_count = (int64_t)(dnnl_memory_desc_get_size(wanted) / sizeof(float));
-    state->sum_offset = reserve(kernel, dnnl_memory_desc_get_size(wanted));
+    state->sum_offset = delta_onednn_reserve(kernel, dnnl_memory_desc_get_size(wanted));
   }
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_create(&operand->plain, plain, state->primitive.engine, DNNL_MEMORY_NONE)));
-  return make_reorder(operand, &state->primitive, is_result ? wanted : plain, is_result ? plain : wanted);
+  return delta_onednn_reorder(&state->primitive, is_result ? wanted : plain, is_result ? plain : wanted, &operand->reorder);
 }
 
 // Describes the pass on one slice. `plain` receives the layouts of the tensors themselves.
@@ -167,7 +131,7 @@ static delta_status_t prepare_with(delta_kernel_t *kernel, dnnl_alg_kind_t algor
   }
   size_t scratchpad_bytes;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_make(&state->primitive, description, &scratchpad_bytes), cleanup);
-  state->scratchpad_offset = reserve(kernel, scratchpad_bytes);
+  state->scratchpad_offset = delta_onednn_reserve(kernel, scratchpad_bytes);
 cleanup:
   if (description) dnnl_primitive_desc_destroy(description);
   return status;
@@ -199,12 +163,7 @@ const char *delta_cpu_conv_winograd_refuse(const delta_graph_t *graph, const del
   return tensor_bytes(&pass) < WINOGRAD_LEAST_BYTES ? "it is small for the workspace it would need" : NULL;
 }
 
-delta_status_t delta_cpu_conv_winograd_prepare(delta_kernel_t *kernel) {
-  const delta_conv_pass_t pass = delta_conv_pass_of(kernel->graph, kernel->node);
-  DELTA_RETURN_IF_ERROR(prepare_with(kernel, dnnl_convolution_winograd));
-  if (kernel->workspace_bytes <= WINOGRAD_MOST_TIMES * tensor_bytes(&pass)) return DELTA_OK;
-  return delta_status_make(UNSUPPORTED, "Winograd's algorithm needs a workspace of %zu bytes", kernel->workspace_bytes);
-}
+delta_status_t delta_cpu_conv_winograd_prepare(delta_kernel_t *kernel) { return prepare_with(kernel, dnnl_convolution_winograd); }
 
 void delta_cpu_conv_blocked_release(delta_kernel_t *kernel) {
   delta_conv_blocked_t *state = kernel->state;
@@ -222,10 +181,8 @@ static delta_status_t convert(const delta_conv_blocked_t *state, int role, void 
   const delta_conv_operand_t *operand = &state->operands[role];
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(operand->plain, plain)));
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(operand->blocked, blocked)));
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, to_blocked ? operand->plain : operand->blocked},
-                                  {DNNL_ARG_TO, to_blocked ? operand->blocked : operand->plain}};
-  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_primitive_execute(operand->reorder, state->primitive.stream, 2, args)));
-  return DELTA_ONEDNN(delta_onednn_call_stream_wait(state->primitive.stream));
+  return delta_onednn_convert(&state->primitive, operand->reorder, to_blocked ? operand->plain : operand->blocked,
+                              to_blocked ? operand->blocked : operand->plain);
 }
 
 typedef struct delta_conv_sum {

@@ -96,6 +96,7 @@ delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_
   *out_exists = row != NULL;
   if (!row) return DELTA_OK;
   out_offer->name = row->name;
+  out_offer->is_last_resort = row == &reference_row;
   out_offer->refusal = row->refuse(graph, node);
   if (out_offer->refusal) return DELTA_OK;
   // The workspace is known only once the kernel is made: a library's primitive states its own.

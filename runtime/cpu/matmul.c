@@ -1,7 +1,7 @@
 // Matrix products through oneDNN, on plain layouts: a transposed operand is one with exchanged strides.
-#include <string.h>
+#include "runtime/cpu/matmul.h"
 
-#include "runtime/cpu/onednn.h"
+#include <string.h>
 
 // An operand as oneDNN sees it.
 typedef struct delta_matrix {
@@ -39,7 +39,7 @@ static void flatten_rows(delta_matrix_t *matrix) {
   *matrix = (delta_matrix_t){.dims = {rows, columns}, .strides = {columns, 1}, .rank = 2};
 }
 
-static bool is_single_matrix(const delta_shape_t *shape) { return delta_shape_count_range(shape, 0, shape->rank - 2) == 1; }
+bool delta_matmul_is_single(const delta_shape_t *shape) { return delta_shape_count_range(shape, 0, shape->rank - 2) == 1; }
 
 static delta_status_t layout_of(const delta_matrix_t *matrix, dnnl_memory_desc_t *out_layout) {
   return delta_onednn_strided(matrix->dims, matrix->strides, matrix->rank, out_layout);
@@ -54,7 +54,7 @@ const char *delta_cpu_matmul_refuse(const delta_graph_t *graph, const delta_node
   return NULL;
 }
 
-delta_status_t delta_cpu_matmul_prepare(delta_kernel_t *kernel) {
+delta_status_t delta_matmul_layouts(const delta_kernel_t *kernel, delta_matmul_layouts_t *out_layouts) {
   const delta_matmul_attrs_t *attrs = kernel->node->attrs;
   const delta_shape_t *a_shape = &delta_node_input(kernel->graph, kernel->node, 0)->shape,
                       *b_shape = &delta_node_input(kernel->graph, kernel->node, 1)->shape;
@@ -62,38 +62,50 @@ delta_status_t delta_cpu_matmul_prepare(delta_kernel_t *kernel) {
   int32_t rank = y_shape->rank;
   delta_matrix_t a = view_matrix(a_shape, attrs->transpose_a, rank), b = view_matrix(b_shape, attrs->transpose_b, rank),
                  y = view_matrix(y_shape, false, rank);
-  if (is_single_matrix(b_shape) && !attrs->transpose_a) {
+  if (delta_matmul_is_single(b_shape) && !attrs->transpose_a) {
     flatten_rows(&a);
     flatten_rows(&y);
     delta_shape_t b_matrix = {.rank = 2, .dims = {b_shape->dims[b_shape->rank - 2], b_shape->dims[b_shape->rank - 1]}};
     b = view_matrix(&b_matrix, attrs->transpose_b, 2);
   }
-  delta_onednn_primitive_t *primitive = NULL;
-  dnnl_memory_desc_t a_layout, b_layout, y_layout;
+  DELTA_RETURN_IF_ERROR(layout_of(&a, &out_layouts->a));
+  DELTA_RETURN_IF_ERROR(layout_of(&b, &out_layouts->b));
+  return layout_of(&y, &out_layouts->y);
+}
+
+delta_status_t delta_matmul_describe(const delta_kernel_t *kernel, const delta_onednn_primitive_t *primitive,
+                                     const delta_matmul_layouts_t *layouts, dnnl_primitive_desc_t *out_description) {
   dnnl_matmul_desc_t descriptor;
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(dnnl_matmul_desc_init(&descriptor, &layouts->a, &layouts->b, NULL, &layouts->y)));
+  return kernel->node->input_count > 2 ? delta_onednn_describe_adding(primitive, &descriptor, out_description)
+                                       : delta_onednn_describe(primitive, &descriptor, NULL, out_description);
+}
+
+delta_status_t delta_cpu_matmul_prepare(delta_kernel_t *kernel) {
+  delta_onednn_primitive_t *primitive = NULL;
+  delta_matmul_layouts_t layouts;
   dnnl_primitive_desc_t description = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_open(kernel, &primitive), cleanup);
-  DELTA_GOTO_IF_ERROR(status, layout_of(&a, &a_layout), cleanup);
-  DELTA_GOTO_IF_ERROR(status, layout_of(&b, &b_layout), cleanup);
-  DELTA_GOTO_IF_ERROR(status, layout_of(&y, &y_layout), cleanup);
-  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_matmul_desc_init(&descriptor, &a_layout, &b_layout, NULL, &y_layout)), cleanup);
-  status = kernel->node->input_count > 2 ? delta_onednn_describe_adding(primitive, &descriptor, &description)
-                                         : delta_onednn_describe(primitive, &descriptor, NULL, &description);
-  if (status) goto cleanup;
-  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_SRC, &a_layout), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_WEIGHTS, &b_layout), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_DST, &y_layout), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_matmul_layouts(kernel, &layouts), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_matmul_describe(kernel, primitive, &layouts, &description), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_SRC, &layouts.a), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_WEIGHTS, &layouts.b), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_onednn_add(primitive, DNNL_ARG_DST, &layouts.y), cleanup);
   status = delta_onednn_build(kernel, description);
 cleanup:
   if (description) dnnl_primitive_desc_destroy(description);
   return status;
 }
 
-delta_status_t delta_cpu_matmul_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  const void *addresses[] = {buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+void delta_matmul_begin_sum(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const bool adds_elsewhere = kernel->node->input_count > 2 && buffers->inputs[2] != buffers->outputs[0];
   if (adds_elsewhere)
     memcpy(buffers->outputs[0], buffers->inputs[2], delta_tensor_bytes(delta_node_output(kernel->graph, kernel->node, 0)));
+}
+
+delta_status_t delta_cpu_matmul_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  const void *addresses[] = {buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  delta_matmul_begin_sum(kernel, buffers);
   return delta_onednn_execute(kernel, addresses, buffers->workspace);
 }

@@ -74,6 +74,43 @@ delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t 
   return delta_onednn_make(kernel->state, description, &kernel->workspace_bytes);
 }
 
+size_t delta_onednn_reserve(delta_kernel_t *kernel, size_t size_bytes) {
+  enum { ALIGNMENT_BYTES = 64 };
+  const size_t offset_bytes = kernel->workspace_bytes;
+  kernel->workspace_bytes = (offset_bytes + size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+  return offset_bytes;
+}
+
+delta_status_t delta_onednn_reorder(const delta_onednn_primitive_t *primitive, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                                    dnnl_primitive_t *out_reorder) {
+  dnnl_primitive_attr_t attributes = NULL;
+  dnnl_primitive_desc_t description = NULL;
+  delta_status_t status = DELTA_OK;
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(delta_onednn_call_primitive_attr_create(&attributes)), cleanup);
+  DELTA_GOTO_IF_ERROR(status, DELTA_ONEDNN(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)), cleanup);
+  DELTA_GOTO_IF_ERROR(status,
+                      DELTA_ONEDNN(delta_onednn_call_reorder_primitive_desc_create(&description, from, primitive->engine, to,
+                                                                                   primitive->engine, attributes)),
+                      cleanup);
+  const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+  if (scratchpad && dnnl_memory_desc_get_size(scratchpad) > 0) {
+    status = delta_status_make(UNSUPPORTED, "oneDNN's conversion of a layout needs a scratchpad");
+    goto cleanup;
+  }
+  status = DELTA_ONEDNN(delta_onednn_call_primitive_create(out_reorder, description));
+cleanup:
+  if (description) dnnl_primitive_desc_destroy(description);
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  return status;
+}
+
+delta_status_t delta_onednn_convert(const delta_onednn_primitive_t *primitive, dnnl_primitive_t reorder, dnnl_memory_t from,
+                                    dnnl_memory_t to) {
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+  DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_primitive_execute(reorder, primitive->stream, 2, args)));
+  return DELTA_ONEDNN(delta_onednn_call_stream_wait(primitive->stream));
+}
+
 delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argument, const dnnl_memory_desc_t *layout) {
   if (primitive->arg_count == DELTA_ONEDNN_MAX_ARGS)
     return delta_status_make(INTERNAL, "oneDNN: more than %d arguments", DELTA_ONEDNN_MAX_ARGS);

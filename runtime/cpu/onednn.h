@@ -47,6 +47,14 @@ DELTA_MUST_USE delta_status_t delta_onednn_make(delta_onednn_primitive_t *primit
                                                 size_t *out_scratchpad_bytes);
 // The same for the primitive that is kernel->state; sets the kernel's workspace.
 DELTA_MUST_USE delta_status_t delta_onednn_build(delta_kernel_t *kernel, dnnl_primitive_desc_t description);
+// Takes bytes of the kernel's workspace, aligned; returns where.
+size_t delta_onednn_reserve(delta_kernel_t *kernel, size_t size_bytes);
+// Makes the primitive that copies from one layout to another; UNSUPPORTED when it would need a scratchpad. The caller destroys it.
+DELTA_MUST_USE delta_status_t delta_onednn_reorder(const delta_onednn_primitive_t *primitive, const dnnl_memory_desc_t *from,
+                                                   const dnnl_memory_desc_t *to, dnnl_primitive_t *out_reorder);
+// Runs it between memories whose addresses are set.
+DELTA_MUST_USE delta_status_t delta_onednn_convert(const delta_onednn_primitive_t *primitive, dnnl_primitive_t reorder, dnnl_memory_t from,
+                                                   dnnl_memory_t to);
 // Adds an argument whose address is set at each run, by its place among the args: 0, 1, ... in the order of these calls.
 DELTA_MUST_USE delta_status_t delta_onednn_add(delta_onednn_primitive_t *primitive, int argument, const dnnl_memory_desc_t *layout);
 // Runs with addresses[i] for argument i, and the workspace.

@@ -40,7 +40,7 @@ delta_status_t delta_cpu_reduce_compiled_run(const delta_kernel_t *kernel, const
   const delta_sums_t *sums = kernel->state;
   const delta_reduce_attrs_t *attrs = kernel->node->attrs;
   double *partial = buffers->workspace;
-  delta_sums_run(sums, kernel->threads, buffers->inputs, 0, sums->kept, partial);
+  delta_sums_run(sums, kernel->threads, buffers->inputs, partial);
   for (uint16_t k = 0; k < attrs->expr.output_count; ++k) {
     const double divisor = attrs->kinds[k] == DELTA_REDUCE_MEAN ? (double)sums->elements_per_result : 1;
     for (int64_t r = 0; buffers->outputs[k] && r < sums->results; ++r)

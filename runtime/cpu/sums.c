@@ -73,7 +73,6 @@ typedef struct delta_sums_launch {
   const delta_sums_t *sums;
   const void *const *inputs;
   double *partial;
-  int64_t begin; // the first kept combination
 } delta_sums_launch_t;
 
 // One unit: a chunk of a run, whose slots are filled anew when it is the first of the run or of a piece.
@@ -96,7 +95,7 @@ static void sum_unit(const delta_sums_launch_t *launch, const delta_sums_unit_t 
 // A piece of the elements behind the results of a kept combination, by lane.
 static void sum_by_lane(const delta_sums_launch_t *launch, int64_t item, delta_compiled_block_t *block) {
   const delta_sums_t *sums = launch->sums;
-  const int64_t kept = launch->begin + item / sums->pieces, piece = item % sums->pieces, units = sums->reduced * sums->chunks;
+  const int64_t kept = item / sums->pieces, piece = item % sums->pieces, units = sums->reduced * sums->chunks;
   const int64_t first = units * piece / sums->pieces, last = units * (piece + 1) / sums->pieces;
   delta_run_t run;
   memset(block->sums, 0, sums->compiled.spec.expr->output_count * sizeof block->sums[0]);
@@ -111,7 +110,7 @@ static void sum_by_lane(const delta_sums_launch_t *launch, int64_t item, delta_c
 static void sum_along(const delta_sums_launch_t *launch, int64_t item, delta_compiled_block_t *block) {
   const delta_sums_t *sums = launch->sums;
   const int64_t piece = item % sums->pieces, chunk = item / sums->pieces % sums->chunks;
-  const int64_t kept = launch->begin + item / sums->pieces / sums->chunks;
+  const int64_t kept = item / sums->pieces / sums->chunks;
   const int64_t first = sums->reduced * piece / sums->pieces, last = sums->reduced * (piece + 1) / sums->pieces;
   const int64_t from = chunk * chunk_elements(sums), left = sums->width - from;
   void *totals[DELTA_EXPR_MAX_OUTPUTS];
@@ -136,10 +135,9 @@ static void sum_pieces(const void *context, int64_t begin, int64_t end, int32_t 
   for (int64_t item = begin; item < end; ++item) (launch->sums->is_along ? sum_along : sum_by_lane)(launch, item, &block);
 }
 
-void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, int64_t begin, int64_t end, double *partial) {
-  const delta_sums_launch_t launch = {sums, inputs, partial, begin};
-  const int64_t items = (end - begin) * sums->pieces * (sums->is_along ? sums->chunks : 1);
-  const int64_t elements = sums->runs.space.count / sums->kept * (end - begin) / items;
+void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, double *partial) {
+  const delta_sums_launch_t launch = {sums, inputs, partial};
+  const int64_t items = sums->kept * sums->pieces * (sums->is_along ? sums->chunks : 1), elements = sums->runs.space.count / items;
   delta_team_run(threads, items, elements * (int64_t)sizeof(double), sum_pieces, &launch);
 }
 

@@ -25,8 +25,8 @@ void delta_sums_deinit(delta_sums_t *sums); // Safe on a zeroed struct.
 // float64 partial sums: pieces x outputs x results.
 size_t delta_sums_workspace_bytes(const delta_sums_t *sums);
 
-// Computes the partial sums of the kept combinations [begin, end), each of which has `width` results. `inputs` are those of the expression.
-void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, int64_t begin, int64_t end, double *partial);
+// Computes the partial sums of all results. `inputs` are those of the expression.
+void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, double *partial);
 // The sum behind one result.
 double delta_sums_total(const delta_sums_t *sums, const double *partial, uint16_t output, int64_t result);
 

@@ -19,9 +19,12 @@ static void cuda_destroy(delta_device_t *base) {
 
 // ---- Host access: in the stream of compute, and waited for, since streams that do not block have no order with calls that copy at once.
 
+delta_status_t delta_cuda_use(const delta_cuda_device_t *device) { return DELTA_CUDA_CHECK(cudaSetDevice(device->ordinal)); }
+
 static delta_status_t copy_now(delta_device_t *base, void *to, const void *from, size_t size_bytes, enum cudaMemcpyKind kind) {
   const cudaStream_t stream = delta_cuda_device(base)->streams[DELTA_LANE_COMPUTE];
   if (size_bytes == 0) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(delta_cuda_device(base)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaMemcpyAsync(to, from, size_bytes, kind, stream)));
   return DELTA_CUDA_CHECK(cudaStreamSynchronize(stream));
 }
@@ -116,7 +119,7 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   int has_virtual_memory = 0, version = 0;
   CUdevice handle;
   delta_device_t *base = &device->base;
-  DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaSetDevice(ordinal)));
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(device));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_major, cudaDevAttrComputeCapabilityMajor, ordinal)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->capability_minor, cudaDevAttrComputeCapabilityMinor, ordinal)));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaDeviceGetAttribute(&device->multiprocessor_count, cudaDevAttrMultiProcessorCount, ordinal)));

@@ -85,6 +85,7 @@ delta_status_t delta_cuda_kernel_query(delta_device_t *device, const delta_graph
   }
   if (status) return status;
   out_offer->workspace_bytes = kernel->workspace_bytes;
+  out_offer->works_in_row = kernel->works_in_row;
   delta_cuda_kernel_destroy(kernel);
   return DELTA_OK;
 }

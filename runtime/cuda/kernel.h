@@ -32,6 +32,7 @@ struct delta_kernel {
   const delta_node_t *node;   // Borrowed.
   void *state;                // Owned; the row's.
   size_t workspace_bytes;
+  bool works_in_row; // set by prepare: as a kernel offer's
 };
 
 DELTA_MUST_USE delta_status_t delta_cuda_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,

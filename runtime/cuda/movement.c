@@ -1,4 +1,4 @@
-// Movement: CONSTANT, VIEW, TRANSPOSE, SLICE, SLICE_GRAD, SPLIT, CONCAT, PAD, PAD_GRAD and TRILU. Elements are moved as bytes, whatever their type.
+// Movement: CONSTANT, VIEW, TRANSPOSE, SLICE, SLICE_GRAD, PAD, PAD_GRAD and TRILU. Elements are moved as bytes, whatever their type.
 #include "runtime/cuda/movement.h"
 
 #include <string.h>
@@ -94,60 +94,6 @@ delta_status_t delta_cuda_slice_prepare(delta_kernel_t *kernel) {
 delta_status_t delta_cuda_slice_grad_prepare(delta_kernel_t *kernel) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
   return prepare_slice(kernel, &attrs->data_shape, true);
-}
-
-// ---- Parts along an axis
-
-static void init_part(delta_cuda_copy_t *copy, const delta_tensor_t *part, const delta_tensor_t *whole, int32_t axis, int64_t begin,
-                      bool into_whole) {
-  delta_strided_t in_part = {0}, in_whole = {0};
-  delta_shape_strides(&part->shape, in_part.strides);
-  delta_shape_strides(&whole->shape, in_whole.strides);
-  in_whole.start = begin * in_whole.strides[axis];
-  delta_cuda_copy_init(copy, &part->shape, delta_dtype_bytes(part->dtype), into_whole ? &in_whole : &in_part,
-                       into_whole ? &in_part : &in_whole);
-}
-
-delta_status_t delta_cuda_split_prepare(delta_kernel_t *kernel) {
-  const delta_split_attrs_t *attrs = kernel->node->attrs;
-  delta_cuda_copy_t *copies = NULL;
-  DELTA_RETURN_IF_ERROR(make_copies(kernel, kernel->node->output_count, &copies));
-  int64_t begin = 0;
-  for (uint32_t k = 0; k < kernel->node->output_count; ++k) {
-    const delta_tensor_t *part = delta_kernel_output(kernel, k);
-    if (part) init_part(&copies[k], part, delta_kernel_input(kernel, 0), attrs->axis, begin, false);
-    begin += attrs->sizes[k];
-  }
-  return DELTA_OK;
-}
-
-delta_status_t delta_cuda_split_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
-  const delta_cuda_copy_t *copies = kernel->state;
-  for (uint32_t k = 0; k < kernel->node->output_count; ++k) {
-    if (buffers->outputs[k])
-      DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&copies[k], buffers->outputs[k], buffers->inputs[0], stream)));
-  }
-  return DELTA_OK;
-}
-
-delta_status_t delta_cuda_concat_prepare(delta_kernel_t *kernel) {
-  const delta_split_attrs_t *attrs = kernel->node->attrs;
-  delta_cuda_copy_t *copies = NULL;
-  DELTA_RETURN_IF_ERROR(make_copies(kernel, kernel->node->input_count, &copies));
-  int64_t begin = 0;
-  for (uint32_t k = 0; k < kernel->node->input_count; ++k) {
-    const delta_tensor_t *part = delta_kernel_input(kernel, k);
-    init_part(&copies[k], part, delta_kernel_output(kernel, 0), attrs->axis, begin, true);
-    begin += part->shape.dims[attrs->axis];
-  }
-  return DELTA_OK;
-}
-
-delta_status_t delta_cuda_concat_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
-  const delta_cuda_copy_t *copies = kernel->state;
-  for (uint32_t k = 0; k < kernel->node->input_count; ++k)
-    DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&copies[k], buffers->outputs[0], buffers->inputs[k], stream)));
-  return DELTA_OK;
 }
 
 // ---- Padding

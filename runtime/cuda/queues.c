@@ -56,6 +56,7 @@ static delta_status_t grow_events(delta_allocator_t allocator, delta_cuda_events
 
 delta_status_t delta_cuda_queues_reserve(delta_device_t *base, uint32_t event_count, uint32_t mark_count) {
   delta_cuda_device_t *device = delta_cuda_device(base);
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(device));
   DELTA_RETURN_IF_ERROR(grow_events(base->allocator, &device->events, event_count, cudaEventDisableTiming));
   return grow_events(base->allocator, &device->marks, mark_count, cudaEventDefault);
 }
@@ -102,6 +103,7 @@ static delta_status_t join_lane(delta_cuda_device_t *device, delta_lane_t from, 
 
 delta_status_t delta_cuda_record_begin(delta_device_t *base) {
   delta_cuda_device_t *device = delta_cuda_device(base);
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(device));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaStreamBeginCapture(device->streams[DELTA_LANE_COMPUTE], cudaStreamCaptureModeThreadLocal)));
   device->is_capturing = true;
   delta_status_t status = DELTA_OK;
@@ -140,6 +142,7 @@ delta_status_t delta_cuda_record_end(delta_device_t *base, delta_recording_t **o
 }
 
 delta_status_t delta_cuda_replay(delta_device_t *device, delta_recording_t *recording) {
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(delta_cuda_device(device)));
   return DELTA_CUDA_CHECK(cudaGraphLaunch(recording->graph, stream_of(device, DELTA_LANE_COMPUTE)));
 }
 

@@ -46,7 +46,8 @@ static delta_status_t subject_open(subject_t *subject) {
   options.estimate_costs = 1;
   DELTA_RETURN_IF_ERROR(delta_session_create(&options, delta_allocator_system(), &subject->session));
   subject->batch = summary.batch;
-  return delta_session_find_program(subject->session, DELTA_PROGRAM_TRAIN, subject->batch, &subject->program);
+  const delta_batch_t batch = {.rows = subject->batch};
+  return delta_session_find_program(subject->session, DELTA_PROGRAM_TRAIN, &batch, &subject->program);
 }
 
 static void subject_close(subject_t *subject) {

@@ -61,11 +61,11 @@ set(delta_kernel_case_sources
     ${PROJECT_SOURCE_DIR}/tests/test_cpu_kernels.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_pointwise.c
     ${PROJECT_SOURCE_DIR}/tests/test_cpu_movement.c ${PROJECT_SOURCE_DIR}/tests/test_cpu_attention.c)
 
-# The same cases without Criterion.
-add_library(delta_plain_cases OBJECT ${delta_kernel_case_sources})
-delta_test_settings(delta_plain_cases)
-target_include_directories(delta_plain_cases BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/plain)
-target_compile_definitions(delta_plain_cases PRIVATE delta_kernel_case_run=delta_plain_case_run)
+# The same cases without Criterion, as run_cuda_barriers.c counts them.
+add_library(delta_counted_cases OBJECT ${delta_kernel_case_sources})
+delta_test_settings(delta_counted_cases)
+target_include_directories(delta_counted_cases BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/checks)
+target_compile_definitions(delta_counted_cases PRIVATE delta_kernel_case_run=delta_counted_case_run)
 
 # A program of tests/cuda/. Kernels that are compiled at run time find the emulation's functions in it.
 function(delta_link_emulation target)
@@ -76,7 +76,8 @@ function(delta_link_emulation target)
     target_sources(${target} PRIVATE ${delta_kernel_case_sources})
   endif()
   if(target STREQUAL "run_cuda_barriers")
-    target_link_libraries(${target} PRIVATE delta_plain_cases)
+    target_link_libraries(${target} PRIVATE delta_counted_cases)
+    target_include_directories(${target} BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/checks)
   endif()
 endfunction()
 
@@ -101,4 +102,17 @@ target_sources(run_cuda_surprises PRIVATE ${PROJECT_SOURCE_DIR}/tests/cuda/surpr
 foreach(kind barriers races waits)
   add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
   set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+endforeach()
+
+# Modules as users find them: one that opens, one that is not there, and a library that is none.
+set(delta_module_environment GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2000000 XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache)
+foreach(case "opens|$<TARGET_FILE:delta_cuda_emulated_module>|cuda:0 .*copies below" "missing|/nowhere.so|cuda +none: .*not loaded: /nowhere.so"
+             "other|libz.so.1|module is of version unknown")
+  string(REPLACE "|" ";" case "${case}")
+  list(GET case 0 name)
+  list(GET case 1 file)
+  list(GET case 2 words)
+  add_test(NAME cuda_module_${name} COMMAND deltaplan --devices)
+  set_tests_properties(cuda_module_${name} PROPERTIES ENVIRONMENT "DELTA_CUDA_MODULE=${file};${delta_module_environment}"
+                                                      PASS_REGULAR_EXPRESSION "${words}")
 endforeach()

@@ -8,7 +8,8 @@
 typedef enum delta_outcome { DELTA_OUTCOME_PASSED, DELTA_OUTCOME_FAILED, DELTA_OUTCOME_SKIPPED, DELTA_OUTCOME_LEFT_OUT } delta_outcome_t;
 
 // X(name, function): what evaluates the graph. The function computes every output of values->graph from the inputs and states it holds.
-#define DELTA_BACKEND_KERNELS(X) X("reference", delta_reference_run_graph) X("cpu", delta_test_cpu_run_graph)
+#define DELTA_BACKEND_KERNELS(X) \
+  X("reference", delta_reference_run_graph) X("cpu", delta_test_cpu_run_graph) X("cuda", delta_test_cuda_run_graph)
 typedef struct delta_backend_kernels {
   const char *name;
   delta_status_t (*run)(delta_reference_values_t *values);

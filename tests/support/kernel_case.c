@@ -301,23 +301,37 @@ static bool run_once(subject_t *subject, made_kernel_t *made, int32_t aliased, c
   return right;
 }
 
-// One run with all inputs, and then all outputs, one behind another in the same bytes.
-static bool run_in_row(subject_t *subject, made_kernel_t *made, const char *what) {
-  const uint32_t input_count = subject->row->input_count, output_count = subject->row->output_count;
+// Launches with all inputs, and then all outputs, one behind another in `bytes`, where the inputs are.
+static delta_status_t launch_in_row(const subject_t *subject, made_kernel_t *made, const guarded_t *outputs, guarded_t *bytes,
+                                    placed_t *placed) {
   const void *inputs[DELTA_KERNEL_CASE_OPERANDS] = {0};
   void *results[DELTA_KERNEL_CASE_OPERANDS] = {0};
-  size_t size_bytes = 0, at = 0;
-  for (uint32_t k = 0; k < input_count; ++k) size_bytes += subject->inputs[k].size_bytes;
-  guarded_t bytes = guarded_make(size_bytes), outputs[DELTA_KERNEL_CASE_OPERANDS] = {0};
-  make_outputs(subject, outputs);
-  for (uint32_t k = 0; k < input_count; at += subject->inputs[k++].size_bytes) {
-    inputs[k] = memcpy((char *)bytes.data + at, subject->inputs[k].data, subject->inputs[k].size_bytes);
-  }
-  at = 0;
-  for (uint32_t k = 0; k < output_count; at += outputs[k++].size_bytes) results[k] = (char *)bytes.data + at;
+  guarded_t none = {0};
+  for (size_t k = 0; k < PLACED_BUFFERS; ++k) placed->buffers[k] = &none;
+  placed->buffers[0] = bytes;
+  DELTA_RETURN_IF_ERROR(place(placed));
+  char *at = placed->data[0];
+  for (uint32_t k = 0; k < subject->row->input_count; at += subject->inputs[k++].size_bytes) inputs[k] = at;
+  at = placed->data[0];
+  for (uint32_t k = 0; k < subject->row->output_count; at += outputs[k++].size_bytes) results[k] = at;
   const delta_kernel_buffers_t buffers = {inputs, results, NULL};
-  delta_status_t status = made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers);
-  for (uint32_t k = 0; k < output_count; ++k) memcpy(outputs[k].data, results[k], outputs[k].size_bytes);
+  DELTA_RETURN_IF_ERROR(made->device->driver->launch(made->device, DELTA_LANE_COMPUTE, made->kernel, &buffers));
+  return take_back(placed);
+}
+
+static bool run_in_row(subject_t *subject, made_kernel_t *made, const char *what) {
+  size_t size_bytes = 0, at = 0;
+  for (uint32_t k = 0; k < subject->row->input_count; ++k) size_bytes += subject->inputs[k].size_bytes;
+  guarded_t bytes = guarded_make(size_bytes), outputs[DELTA_KERNEL_CASE_OPERANDS] = {0};
+  placed_t placed = {.device = made->device};
+  make_outputs(subject, outputs);
+  for (uint32_t k = 0; k < subject->row->input_count; at += subject->inputs[k++].size_bytes)
+    memcpy(bytes.data + at, subject->inputs[k].data, subject->inputs[k].size_bytes);
+  const delta_status_t status = launch_in_row(subject, made, outputs, &bytes, &placed);
+  if (placed.arena) made->device->driver->arena_destroy(placed.arena);
+  at = 0;
+  for (uint32_t k = 0; k < subject->row->output_count; at += outputs[k++].size_bytes)
+    memcpy(outputs[k].data, bytes.data + at, outputs[k].size_bytes);
   bool right = status ? fails_with(subject, what, status) : agrees(subject, outputs, subject->wanted, 0, what);
   if (right && !guards_hold(&bytes)) right = fails(subject, "%s: bytes beside were written", what);
   guarded_free(&bytes);

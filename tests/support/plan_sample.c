@@ -57,6 +57,9 @@ static void fill_programs(delta_plan_t *plan, uint64_t seed) {
     program->layout_count = i == 0 ? DELTA_LAYOUT_COUNT : 0;
     delta_test_must(DELTA_REGION_ALLOCATE(&plan->region, DELTA_LAYOUT_COUNT, &program->layouts));
     for (uint32_t r = 0; r < DELTA_LAYOUT_COUNT; ++r) program->layouts[r] = (delta_layout_t)r;
+    program->kernel_count = i == 0 ? problem->step_count : 0;
+    delta_test_must(DELTA_REGION_ALLOCATE(&plan->region, problem->step_count, &program->kernels));
+    for (uint32_t k = 0; k < problem->step_count; ++k) program->kernels[k] = k % 2 == 0 ? "blocks" : "reference";
     if (program->schedule->arena_bytes > plan->totals.arena_bytes) plan->totals.arena_bytes = program->schedule->arena_bytes;
     delta_problem_free(problem);
   }

@@ -85,11 +85,7 @@ static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_m
   plan->program_count = 1;
   plan->programs[0] = (delta_plan_program_t){.kind = DELTA_PROGRAM_EVALUATE, .batch = stepper->rows, .schedule = result.schedule};
   delta_graph_hash(parts.graph, plan->programs[0].graph_hash);
-  void *layouts = NULL;
-  DELTA_GOTO_IF_ERROR(status, delta_region_copy(&plan->region, parts.layouts, parts.layout_count, sizeof *parts.layouts, &layouts),
-                      cleanup);
-  plan->programs[0].layouts = layouts;
-  plan->programs[0].layout_count = parts.layout_count;
+  DELTA_GOTO_IF_ERROR(status, delta_program_record(&parts, plan, &plan->programs[0]), cleanup);
   delta_program_numerics_id(&(const delta_program_parts_t *){&parts}, 1, device, plan->numerics.id);
 cleanup:
   delta_program_deinit(&parts);

@@ -92,6 +92,7 @@ delta_status_t delta_test_training_start(delta_test_training_t *training, delta_
   options.plan = training->plan;
   options.model_path = training->model_path;
   options.verify_arena = 1;
+  options.verify = training->verify;
   options.estimate_costs = 1;
   return delta_session_create(&options, allocator, &training->session);
 }

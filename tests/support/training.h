@@ -18,6 +18,7 @@ typedef struct delta_test_training {
   char model_path[DELTA_TEST_PATH_BYTES];
   delta_plan_t *plan;
   delta_session_t *session;
+  int verify; // of the session's options, when it is opened
 } delta_test_training_t;
 
 // Options of a plan for cross entropy at `batch` rows, one thread, no budget; change what differs.

@@ -1,4 +1,4 @@
-// cuDNN: descriptions of tensors, filters and convolutions, and the convolutions themselves, in one to three dimensions of float32 and float64.
+// cuDNN: descriptions of tensors, filters and convolutions, and the convolutions themselves, in two and three dimensions of float32 and float64.
 //
 // Algorithms differ in what CUDA promises of them: some need a workspace, which is filled with nonsense when they run; those that are not deterministic give something a
 // little different each time; the fast matrix units round what they read unless CUDNN_FMA_MATH is asked for.
@@ -243,6 +243,7 @@ static bool fits(const pass_t *pass) {
 static cudnnStatus_t make_pass(const struct cudnnTensorStruct *const tensors[ROLES], const cudnnConvolutionDescriptor_t convolution,
                                role_t result, pass_t *pass) {
   *pass = (pass_t){.result = result, .groups = convolution->groups, .is_flipped = convolution->mode == CUDNN_CONVOLUTION};
+  if (convolution->rank < 2) return CUDNN_STATUS_NOT_SUPPORTED; // as cuDNN: one dimension is given as two
   for (int role = 0; role < ROLES; ++role) {
     if (tensors[role]->rank != convolution->rank + 2 || tensors[role]->type != tensors[X]->type) return CUDNN_STATUS_BAD_PARAM;
     widen(tensors[role], pass->dims[role], pass->strides[role]);
