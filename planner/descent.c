@@ -23,7 +23,7 @@ delta_status_t delta_finish_schedule(const delta_problem_t *problem, delta_wait_
 // ---- The way down
 
 // Evaluations times steps: in long programs the way ends before the last of it is found.
-static const uint64_t MOST_STEPS_EVALUATED = 50 * 1000 * 1000;
+static const uint64_t MOST_STEPS_EVALUATED = 10 * 1000 * 1000;
 
 typedef struct descent_walk {
   delta_descent_t *descent;

@@ -220,13 +220,11 @@ static void make_value(sharing_t *sharing, delta_rewrite_t *rewrite, uint32_t in
 }
 
 // The node with the value in place of what computes it.
-static void emit_reader(const sharing_t *sharing, delta_rewrite_t *rewrite, const delta_node_t *node, const shared_value_t *value,
-                        delta_tensor_id_t made) {
+static void emit_reader(delta_rewrite_t *rewrite, const delta_node_t *node, const shared_value_t *value, delta_tensor_id_t made) {
   delta_fuse_form_t form;
   delta_expr_builder_t builder;
   uint16_t kept[DELTA_EXPR_MAX_INPUTS];
   delta_tensor_id_t inputs[DELTA_EXPR_MAX_INPUTS], outputs[DELTA_EXPR_MAX_OUTPUTS];
-  (void)sharing;
   if (!delta_fuse_form_of(node, &form)) return;
   // One of the two inputs stands for the value: afterwards nothing else reads them.
   uint16_t place = 0;
@@ -255,7 +253,7 @@ static delta_status_t write_graph(sharing_t *sharing, delta_graph_t **out_graph)
     }
     const uint32_t value = sharing->value_of[n] - 1, first = sharing->first_of[value] - 1;
     if (value == first) make_value(sharing, &rewrite, first);
-    if (delta_emit_ok(&rewrite.emit)) emit_reader(sharing, &rewrite, node, &sharing->values.items[value], sharing->made[first]);
+    if (delta_emit_ok(&rewrite.emit)) emit_reader(&rewrite, node, &sharing->values.items[value], sharing->made[first]);
   }
   return delta_rewrite_finish(&rewrite, out_graph);
 }
