@@ -216,7 +216,7 @@ static int by_price(const void *a, const void *b) {
 static delta_status_t keep_all(delta_amender_t *amender) {
   bool is_done;
   DELTA_RETURN_IF_ERROR(delta_amender_list_gaps(amender));
-  qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_price);
+  if (amender->gaps.count > 0) qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_price);
   for (size_t i = 0; i < amender->gaps.count; ++i) DELTA_RETURN_IF_ERROR(keep(amender, &amender->gaps.items[i], &is_done));
   return DELTA_OK;
 }
@@ -254,7 +254,7 @@ static delta_status_t hurry(delta_amender_t *amender) {
   bool is_done;
   DELTA_RETURN_IF_ERROR(keep_all(amender));
   if (amender->counts.kept > 0) DELTA_RETURN_IF_ERROR(take_if_faster(amender));
-  qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_ratio);
+  if (amender->gaps.count > 0) qsort(amender->gaps.items, amender->gaps.count, sizeof *amender->gaps.items, by_ratio);
   const size_t chunk = amender->gaps.count / CHUNKS + 1;
   for (size_t i = 0; i < amender->gaps.count && ratio_of(&amender->gaps.items[i]) < 1; ++i) {
     DELTA_RETURN_IF_ERROR(rebuild(amender, &amender->gaps.items[i], &is_done));

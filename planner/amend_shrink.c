@@ -84,7 +84,7 @@ static delta_status_t list_leavings(const delta_draft_t *draft, draft_view_t *vi
         .price = fmin(costs.rebuild_seconds, costs.swap_seconds) / (double)draft->buffers.items[gap.buffer].entry.size_bytes};
     if (leaving.price < INFINITY) DELTA_RETURN_IF_ERROR(delta_array_push(draft->allocator, out_leavings, &leaving));
   }
-  qsort(out_leavings->items, out_leavings->count, sizeof *out_leavings->items, by_price);
+  if (out_leavings->count > 0) qsort(out_leavings->items, out_leavings->count, sizeof *out_leavings->items, by_price);
   return DELTA_OK;
 }
 

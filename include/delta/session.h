@@ -1,7 +1,7 @@
 // Session: a plan on a device, ready to run. What `deltarun` does. The whole life of a training is here: create, run programs, read and
 // write parameters, export.
 //
-// A session belongs to one thread at a time, whichever it is, but for delta_session_cancel, which any thread may call. Different sessions are independent: each may be run by a
+// A session belongs to one thread at a time, whichever it is, but for delta_session_cancel and delta_session_set_budget, as they say. Different sessions are independent: each may be run by a
 // thread of its own, or several in turn by one.
 //
 // Compute threads are OpenMP's. Between two pieces of work they spin, by GNU OpenMP's default for milliseconds, and take the processor from

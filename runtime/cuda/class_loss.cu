@@ -1,4 +1,5 @@
-// CROSS_ENTROPY, NLL and their gradients: a team of threads for the scores of each label; gradients element by element.
+// CROSS_ENTROPY, NLL and their gradients: a team of threads for the scores of each label; gradients element by element. In float64, since every gradient of a step
+// begins here: what is lost in rounding may turn a unit on or off further down.
 #include "runtime/cuda/class_loss.h"
 
 #include "runtime/cuda/grid.h"
@@ -24,33 +25,33 @@ static __device__ int64_t label_at(const label_set_t &labels, uint64_t position)
 }
 
 template <typename T>
-static __device__ typename delta_types<T>::work weight_of(const T *weights, int64_t label) {
-  typedef typename delta_types<T>::work work;
-  return label < 0 ? (work)0 : weights ? delta_read<work>(weights[label]) : (work)1;
+static __device__ typename delta_types<T>::number weight_of(const T *weights, int64_t label) {
+  typedef typename delta_types<T>::number number;
+  return label < 0 ? (number)0 : weights ? delta_read<number>(weights[label]) : (number)1;
 }
 
 template <typename T, typename Team>
 static __global__ void cross_entropy_kernel(delta_line_set_t lines, label_set_t labels, const T *logits, const T *weights, T *loss,
                                             T *weight, T *log_sums) {
-  typedef typename delta_types<T>::work work;
-  __shared__ work shared[Team::SHARED];
+  typedef typename delta_types<T>::number number;
+  __shared__ number shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
     const uint64_t position = block + Team::line();
     const bool is_there = position < lines.count;
     const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, position) : 0;
-    work largest = -INFINITY, sum = 0;
+    number largest = -INFINITY, sum = 0;
     for (int64_t i = Team::member(); i < size; i += Team::SIZE)
-      largest = delta_larger()(largest, delta_read<work>(logits[start + i * lines.inner]));
+      largest = delta_larger()(largest, delta_read<number>(logits[start + i * lines.inner]));
     largest = Team::all(largest, delta_larger(), shared);
-    const work shift = largest - largest == 0 ? largest : (work)0; // unless it is infinite
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) sum += exp(delta_read<work>(logits[start + i * lines.inner]) - shift);
+    const number shift = largest - largest == 0 ? largest : (number)0; // unless it is infinite
+    for (int64_t i = Team::member(); i < size; i += Team::SIZE) sum += exp(delta_read<number>(logits[start + i * lines.inner]) - shift);
     sum = Team::all(sum, delta_add(), shared);
     if (!is_there || Team::member() != 0) continue;
-    const work log_sum = shift + log(sum);
+    const number log_sum = shift + log(sum);
     const int64_t label = label_at(labels, position);
-    const work factor = weight_of(weights, label);
+    const number factor = weight_of(weights, label);
     if (loss)
-      loss[position] = delta_write<T>(label < 0 ? (work)0 : factor * (log_sum - delta_read<work>(logits[start + label * lines.inner])));
+      loss[position] = delta_write<T>(label < 0 ? (number)0 : factor * (log_sum - delta_read<number>(logits[start + label * lines.inner])));
     if (weight) weight[position] = delta_write<T>(factor);
     if (log_sums) log_sums[position] = delta_write<T>(log_sum);
   }
@@ -76,16 +77,17 @@ static __device__ void find_score(const score_place_t &place, uint64_t element, 
 template <typename T>
 static __global__ void cross_entropy_grad_kernel(uint64_t count, score_place_t place, label_set_t labels, const T *dloss, const T *logits,
                                                  const T *log_sums, const T *weights, T *dlogits) {
-  typedef typename delta_types<T>::work work;
+  typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
     int64_t own;
     uint64_t position;
     find_score(place, i, &own, &position);
     const int64_t label = label_at(labels, position);
-    work gradient = 0;
+    number gradient = 0;
     if (label >= 0) {
-      const work scale = delta_read<work>(dloss[position]) * weight_of(weights, label);
-      gradient = scale * (exp(delta_read<work>(logits[i]) - delta_read<work>(log_sums[position])) - (own == label ? (work)1 : (work)0));
+      const number scale = delta_read<number>(dloss[position]) * weight_of(weights, label);
+      gradient =
+          scale * (exp(delta_read<number>(logits[i]) - delta_read<number>(log_sums[position])) - (own == label ? (number)1 : (number)0));
     }
     dlogits[i] = delta_write<T>(gradient);
   }
@@ -94,13 +96,13 @@ static __global__ void cross_entropy_grad_kernel(uint64_t count, score_place_t p
 template <typename T>
 static __global__ void nll_kernel(uint64_t count, int64_t inner, delta_divisor_t by_inner, label_set_t labels, const T *scores,
                                   const T *weights, T *loss, T *weight) {
-  typedef typename delta_types<T>::work work;
+  typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(position, count) {
     const int64_t label = label_at(labels, position);
-    const work factor = weight_of(weights, label);
+    const number factor = weight_of(weights, label);
     const uint64_t outer = delta_divide(position, by_inner);
     const int64_t start = (int64_t)outer * labels.classes * inner + (int64_t)(position - outer * by_inner.divisor);
-    if (loss) loss[position] = delta_write<T>(label < 0 ? (work)0 : -factor * delta_read<work>(scores[start + label * inner]));
+    if (loss) loss[position] = delta_write<T>(label < 0 ? (number)0 : -factor * delta_read<number>(scores[start + label * inner]));
     if (weight) weight[position] = delta_write<T>(factor);
   }
 }
@@ -108,13 +110,13 @@ static __global__ void nll_kernel(uint64_t count, int64_t inner, delta_divisor_t
 template <typename T>
 static __global__ void nll_grad_kernel(uint64_t count, score_place_t place, label_set_t labels, const T *dloss, const T *weights,
                                        T *gradient) {
-  typedef typename delta_types<T>::work work;
+  typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
     int64_t own;
     uint64_t position;
     find_score(place, i, &own, &position);
     const int64_t label = label_at(labels, position);
-    gradient[i] = delta_write<T>(label >= 0 && own == label ? -weight_of(weights, label) * delta_read<work>(dloss[position]) : (work)0);
+    gradient[i] = delta_write<T>(label >= 0 && own == label ? -weight_of(weights, label) * delta_read<number>(dloss[position]) : (number)0);
   }
 }
 
