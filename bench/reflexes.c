@@ -20,7 +20,7 @@ enum { MOST_RUNS = 10000 };
 
 typedef struct samples {
   double seconds[MOST_RUNS], instructions[MOST_RUNS];
-  int count;
+  int count, disturbed;
 } samples_t;
 
 static double thread_seconds(void) {
@@ -59,8 +59,14 @@ static delta_status_t run_one(delta_session_t *session, int counter, bool is_off
   const delta_batch_t batch = {.rows = delta_plan_rows(session->plan), .fill = fill_zero, .self = session};
   const delta_run_program_t program = session->plan->accumulate > 1 ? DELTA_RUN_ACCUMULATE : DELTA_RUN_TRAIN;
   session->reflex.is_off = session->pressure.is_off = is_off;
+  const delta_live_program_t *first = session->programs.items[0];
   const double seconds = thread_seconds(), instructions = read_counter(counter);
-  DELTA_RETURN_IF_ERROR(delta_session_run(session, program, &batch, 0, NULL));
+  delta_run_report_t report = {.struct_size = sizeof report};
+  DELTA_RETURN_IF_ERROR(delta_session_run(session, program, &batch, 0, &report));
+  // What is done when something happens is not what is measured.
+  const bool is_quiet = report.event_count == 0 && first->ran == first->executor;
+  samples->disturbed += !is_quiet;
+  if (!is_quiet) return DELTA_OK;
   samples->instructions[samples->count] = read_counter(counter) - instructions;
   samples->seconds[samples->count++] = thread_seconds() - seconds;
   return DELTA_OK;
@@ -88,6 +94,7 @@ static delta_status_t measure(delta_session_t *session, int runs) {
     DELTA_RETURN_IF_ERROR(run_one(session, counter, run % 2 != 0, run % 2 != 0 ? &without : &with));
   }
   print_pair("processor seconds", median(without.seconds, without.count), median(with.seconds, with.count));
+  printf("%-22s %d runs with it\n", "something happened in", with.disturbed);
   if (counter >= 0) {
     print_pair("instructions", median(without.instructions, without.count), median(with.instructions, with.count));
     close(counter);

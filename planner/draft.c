@@ -26,6 +26,69 @@ static bool is_pair(const delta_draft_t *draft, const delta_draft_buffer_t *outp
          input->entry.size_bytes == output->entry.size_bytes;
 }
 
+// ---- Rows: edits do not move them, and are undone where they would break one
+
+static bool is_in_row(const delta_draft_t *draft, uint32_t b) {
+  const delta_buffer_t *entry = &draft->buffers.items[b].entry;
+  return entry->inplace_of != NONE && draft->buffers.items[entry->inplace_of].entry.size_bytes != entry->size_bytes;
+}
+
+static bool makes_row(const delta_draft_t *draft, const delta_schedule_step_t *step) {
+  for (uint32_t k = 0; k < step->output_count; ++k) {
+    if (step->outputs[k] != NONE && is_in_row(draft, step->outputs[k])) return true;
+  }
+  return false;
+}
+
+// Whether an output takes its bytes in a row, this input's among them.
+static bool takes_in_row(const delta_draft_t *draft, uint32_t output, uint32_t input) {
+  const delta_draft_buffer_t *entry = &draft->buffers.items[output];
+  if (entry->is_gone || !is_in_row(draft, output)) return false;
+  return draft->buffers.items[input].entry.last_step == entry->entry.first_step &&
+         delta_draft_reads(&draft->steps.items[entry->entry.first_step], input);
+}
+
+static bool lie_in_row(const delta_draft_t *draft, const uint32_t *buffers, uint32_t count, size_t offset_bytes) {
+  for (uint32_t k = 0; k < count; ++k) {
+    const delta_draft_buffer_t *buffer = &draft->buffers.items[buffers[k]];
+    if (!buffer->is_placed || buffer->entry.offset_bytes != offset_bytes) return false;
+    offset_bytes += buffer->entry.size_bytes;
+  }
+  return true;
+}
+
+// Whether the row of a step is as it was: its inputs die there, and both sides lie one behind another.
+static bool row_holds(const delta_draft_t *draft, uint32_t s) {
+  const delta_schedule_step_t *step = &draft->steps.items[s];
+  const size_t offset_bytes = draft->buffers.items[step->inputs[0]].entry.offset_bytes;
+  for (uint32_t k = 0; k < step->output_count; ++k) {
+    if (draft->buffers.items[step->outputs[k]].entry.inplace_of != step->inputs[0]) return false;
+  }
+  for (uint32_t k = 0; k < step->input_count; ++k) {
+    if (draft->buffers.items[step->inputs[k]].entry.last_step != s) return false;
+  }
+  return lie_in_row(draft, step->inputs, step->input_count, offset_bytes) &&
+         lie_in_row(draft, step->outputs, step->output_count, offset_bytes);
+}
+
+bool delta_draft_rows_hold(const delta_draft_t *draft) {
+  for (uint32_t s = draft->run_count; s < draft->steps.count; ++s) {
+    if (makes_row(draft, &draft->steps.items[s]) && !row_holds(draft, s)) return false;
+  }
+  return true;
+}
+
+static void pin_rows(delta_draft_t *draft) {
+  for (size_t s = 0; s < draft->steps.count; ++s) {
+    const delta_schedule_step_t *step = &draft->steps.items[s];
+    if (!makes_row(draft, step)) continue;
+    for (uint32_t k = 0; k < step->input_count + step->output_count; ++k) {
+      const uint32_t b = k < step->input_count ? step->inputs[k] : step->outputs[k - step->input_count];
+      draft->buffers.items[b].is_pinned |= draft->buffers.items[b].is_placed;
+    }
+  }
+}
+
 static void set_lifetimes(delta_draft_t *draft) {
   const uint32_t step_count = (uint32_t)draft->steps.count;
   for (size_t b = 0; b < draft->buffers.count; ++b) {
@@ -46,8 +109,9 @@ static void set_lifetimes(delta_draft_t *draft) {
   }
   for (size_t b = 0; b < draft->buffers.count; ++b) {
     delta_draft_buffer_t *buffer = &draft->buffers.items[b];
-    if (buffer->entry.inplace_of != NONE && !is_pair(draft, buffer)) buffer->entry.inplace_of = NONE;
+    if (buffer->entry.inplace_of != NONE && !is_in_row(draft, (uint32_t)b) && !is_pair(draft, buffer)) buffer->entry.inplace_of = NONE;
   }
+  pin_rows(draft);
 }
 
 uint32_t delta_draft_writer(const delta_draft_t *draft, uint32_t buffer) {
@@ -79,6 +143,7 @@ static uint64_t find_obstacle(const delta_draft_t *draft, uint32_t b, uint64_t o
     if (!share_bytes(offset_bytes, wanted->size_bytes, entry->offset_bytes, entry->size_bytes)) continue;
     const bool is_partner = wanted->inplace_of == o || entry->inplace_of == b;
     if (is_partner && entry->offset_bytes == offset_bytes) continue;
+    if (offset_bytes == wanted->offset_bytes && (takes_in_row(draft, b, o) || takes_in_row(draft, o, b))) continue;
     return entry->offset_bytes + entry->size_bytes;
   }
   return 0;
@@ -98,7 +163,7 @@ static void set_offset(delta_draft_t *draft, uint32_t b, uint64_t offset_bytes) 
   for (size_t o = 0; o < draft->buffers.count; ++o) {
     delta_buffer_t *entry = &draft->buffers.items[o].entry;
     const bool is_partner = entry->inplace_of != NONE && (o == b || entry->inplace_of == b);
-    if (is_partner && !is_pair(draft, &draft->buffers.items[o])) entry->inplace_of = NONE;
+    if (is_partner && !is_in_row(draft, (uint32_t)o) && !is_pair(draft, &draft->buffers.items[o])) entry->inplace_of = NONE;
   }
 }
 

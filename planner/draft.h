@@ -13,7 +13,7 @@ typedef struct delta_draft_buffer {
   delta_buffer_t entry; // lifetime in the draft's order
   bool is_given;        // holds an input before the first step
   bool is_final;        // needed after the last step
-  bool is_pinned;       // given, or used by a step that has run: its bytes stay where they are
+  bool is_pinned;       // given, used by a step that has run, or in a row with others: its bytes stay where they are
   bool is_placed;       // it has an offset
   bool is_gone;         // nothing uses it
 } delta_draft_buffer_t;
@@ -76,6 +76,8 @@ DELTA_MUST_USE delta_status_t delta_draft_insert(delta_draft_t *draft, uint32_t 
 DELTA_MUST_USE delta_status_t delta_draft_prune(delta_draft_t *draft);
 // A place for a buffer: where it is, if that is free, else the first that is. False: there is none. Buffers that are pinned do not move.
 bool delta_draft_place(delta_draft_t *draft, uint32_t buffer);
+// Whether what takes bytes in a row (DELTA_STEP_IN_ROW) still finds it as it was.
+bool delta_draft_rows_hold(const delta_draft_t *draft);
 // The step that writes a buffer, or DELTA_PROBLEM_NONE.
 uint32_t delta_draft_writer(const delta_draft_t *draft, uint32_t buffer);
 // Whether a step reads a buffer.

@@ -40,6 +40,7 @@ static delta_status_t end_edit(delta_draft_t *draft, bool *out_done) {
       if (!is_pinned && pass == 1) *out_done = delta_draft_place(draft, buffer);
     }
   }
+  *out_done = *out_done && delta_draft_rows_hold(draft);
   if (!*out_done) delta_draft_restore(draft);
   return DELTA_OK;
 }

@@ -4,7 +4,7 @@
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
-// Searches go on from each other, each longer than the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
+// Searches go on from each other, each twice as long as the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 enum {
   LEAST_SEARCHES = 10,
   TOGETHER_SEARCHES = 5,
@@ -22,8 +22,8 @@ typedef struct finder {
   delta_allocator_t allocator;
   delta_decision_list_t items; // of the last search
   delta_decisions_t decisions;
-  uint64_t tried_bytes;   // the capacity that searches are given
-  uint64_t missing_bytes; // the last of them whose plan had no addresses within the capacity; at first the capacity
+  uint64_t tried_bytes;                 // the capacity that searches are given
+  uint64_t missing_bytes;               // the last of them whose plan had no addresses within the capacity; at first the capacity
   int reopenings, search_count, misses; // the last: in a row
   uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
@@ -132,7 +132,7 @@ static delta_status_t find(finder_t *finder) {
     DELTA_RETURN_IF_ERROR(search_once(finder, evaluations < left ? evaluations : left));
     // Without anything left to give back, a search that ended by itself was the last.
     if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
-    evaluations += evaluations / 2;
+    evaluations *= 2;
   }
   return DELTA_OK;
 }

@@ -217,10 +217,9 @@ static delta_status_t anneal_step(delta_search_state_t *state, double temperatur
 delta_status_t delta_search_anneal_time(delta_search_state_t *state) {
   if (state->candidate_count == 0) return DELTA_OK;
   const double seconds = state->best.evaluation.seconds;
-  const uint64_t start = state->quick.evaluation_count, left = delta_search_evaluations_left(state);
+  const uint64_t start = state->quick.evaluation_count;
   uint64_t most = (uint64_t)state->candidate_count * MOVES_PER_CANDIDATE;
   if (most < LEAST_MOVES) most = LEAST_MOVES;
-  if (most > left) most = left;
   delta_search_copy_plan(state, &state->before, &state->best);
   delta_search_copy_plan(state, &state->now, &state->best);
   DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));

@@ -9,8 +9,8 @@
 
 #define NONE DELTA_PROBLEM_NONE
 enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
-// Of the evaluations that are left, for exchanges; then for neighbourhoods. The walk of small changes has the rest.
-static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 0.75;
+// For exchanges, and then for neighbourhoods, as parts of the evaluations made before: a search with more effort begins as one with less.
+static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 3;
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
@@ -27,27 +27,18 @@ bool delta_search_is_over(const delta_search_state_t *state) {
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (evaluations < LEAST_EVALUATIONS) return false;
   if (evaluations > PATIENT_EVALUATIONS + PATIENCE * state->best_evaluations && state->best.evaluation.seconds < INFINITY) return true;
-  if (delta_search_evaluations_left(state) == 0) return true;
+  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
   return effort->is_past_deadline && effort->is_past_deadline(effort->self);
-}
-
-uint64_t delta_search_evaluations_left(const delta_search_state_t *state) {
-  const delta_planner_effort_t *effort = &state->options->effort;
-  const uint64_t evaluations = evaluations_made(state);
-  uint64_t limit = effort->evaluation_limit;
-  if (limit == 0) limit = effort->is_past_deadline ? UINT64_MAX : DEFAULT_EVALUATIONS;
-  if (limit < LEAST_EVALUATIONS) limit = LEAST_EVALUATIONS;
-  return limit > evaluations ? limit - evaluations : 0;
 }
 
 bool delta_search_is_phase_over(const delta_search_state_t *state) {
   return evaluations_made(state) >= state->phase_end || delta_search_is_over(state);
 }
 
-// The next way of searching may use a part of what is left.
+// The next way of searching may use a part of what was made so far.
 static void begin_phase(delta_search_state_t *state, double part) {
-  const uint64_t left = delta_search_evaluations_left(state);
-  state->phase_end = left == UINT64_MAX ? UINT64_MAX : evaluations_made(state) + (uint64_t)(part * (double)left);
+  state->phase_end = evaluations_made(state) + (uint64_t)(part * (double)evaluations_made(state)) + LEAST_EVALUATIONS;
 }
 
 // ---- Plans

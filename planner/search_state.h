@@ -78,8 +78,7 @@ static inline bool delta_search_is_own(const delta_search_state_t *state, uint32
 
 // Whether the effort is used up.
 bool delta_search_is_over(const delta_search_state_t *state);
-bool delta_search_is_phase_over(const delta_search_state_t *state);        // that, or the share of one way of searching
-uint64_t delta_search_evaluations_left(const delta_search_state_t *state); // UINT64_MAX: time alone limits them
+bool delta_search_is_phase_over(const delta_search_state_t *state); // that, or the share of one way of searching
 void delta_search_copy_plan(const delta_search_state_t *state, delta_search_plan_t *to, const delta_search_plan_t *from);
 // Measures a plan's actions.
 DELTA_MUST_USE delta_status_t delta_search_measure(delta_search_state_t *state, delta_search_plan_t *plan);

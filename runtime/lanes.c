@@ -40,7 +40,6 @@ struct delta_lanes {
 };
 
 static const double LEAST_BYTES_PER_SECOND = 1 << 20; // of a disk that still works
-static const double LONGEST_SLEEP_SECONDS = 1;        // before copies are looked at
 
 // ---- Events
 
@@ -71,16 +70,11 @@ static void fail(delta_lanes_t *lanes, delta_status_t status) {
   pthread_cond_broadcast(&lanes->changed);
 }
 
-// Under the mutex: sleeps until something changes, and no longer than some seconds.
-static void sleep_for(delta_lanes_t *lanes, double seconds) {
+// Under the mutex: sleeps until something changes, and no longer than a second.
+static void sleep_a_while(delta_lanes_t *lanes) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += (time_t)seconds;
-  until.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-  if (until.tv_nsec >= 1000000000) {
-    ++until.tv_sec;
-    until.tv_nsec -= 1000000000;
-  }
+  ++until.tv_sec;
   pthread_cond_timedwait(&lanes->changed, &lanes->mutex, &until);
 }
 
@@ -289,12 +283,11 @@ delta_lane_wait_t delta_lanes_wait(delta_lanes_t *lanes, uint32_t step, double l
     const double start_seconds = delta_clock_seconds();
     pthread_mutex_lock(&lanes->mutex);
     atomic_fetch_add(&lanes->sleepers, 1);
-    while (!waits_are_over(lanes, entry) && !atomic_load(&lanes->has_failed)) {
-      const double left_seconds = start_seconds + late_seconds - delta_clock_seconds();
-      is_late = late_seconds > 0 && left_seconds <= 0;
-      if (is_late) break;
-      sleep_for(lanes, late_seconds > 0 && left_seconds < LONGEST_SLEEP_SECONDS ? left_seconds : LONGEST_SLEEP_SECONDS);
+    // Whether it is late is looked at when a copy has ended: before that nothing could be changed, and a timer of its own for each wait would cost more than all else here.
+    while (!waits_are_over(lanes, entry) && !atomic_load(&lanes->has_failed) && !is_late) {
+      sleep_a_while(lanes);
       look_for_lost_copies(lanes);
+      is_late = late_seconds > 0 && delta_clock_seconds() - start_seconds >= late_seconds;
     }
     atomic_fetch_sub(&lanes->sleepers, 1);
     pthread_mutex_unlock(&lanes->mutex);
@@ -308,7 +301,7 @@ void delta_lanes_signal(delta_lanes_t *lanes, uint32_t step) { signal_step(lanes
 
 // Under the mutex: waits for the threads that will come back.
 static void wait_for_threads(delta_lanes_t *lanes) {
-  while (any_is_running(lanes) && !all_are_lost(lanes)) sleep_for(lanes, LONGEST_SLEEP_SECONDS);
+  while (any_is_running(lanes) && !all_are_lost(lanes)) sleep_a_while(lanes);
   look_for_lost_copies(lanes);
 }
 
@@ -332,10 +325,14 @@ delta_status_t delta_lanes_end(delta_lanes_t *lanes, uint32_t limit, delta_lane_
 
 // ---- Life
 
-// Signals are for the program's own threads.
+// Signals are for the program's own threads. Stacks are as small as copies need: limits of a process count all of them.
 static delta_status_t start_threads(delta_lanes_t *lanes) {
+  enum { STACK_BYTES = 512 << 10 };
   sigset_t all, before;
+  pthread_attr_t attributes;
   int error = 0;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int l = 0; l < DELTA_LANE_COUNT && error == 0; ++l) {
@@ -343,10 +340,11 @@ static delta_status_t start_threads(delta_lanes_t *lanes) {
     thread->lanes = lanes;
     thread->lane = (delta_lane_t)l;
     if (l == DELTA_LANE_COMPUTE) continue;
-    error = pthread_create(&thread->thread, NULL, serve, thread);
+    error = pthread_create(&thread->thread, &attributes, serve, thread);
     thread->is_started = error == 0;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
   return error == 0 ? DELTA_OK : delta_status_make(OUT_OF_MEMORY, "no thread for copies to the tier below: %s", strerror(error));
 }
 

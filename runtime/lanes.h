@@ -53,7 +53,7 @@ typedef struct delta_run_point {
 
 typedef enum delta_lane_wait {
   DELTA_LANE_READY,
-  DELTA_LANE_LATE,  // still to wait for
+  DELTA_LANE_LATE,  // it took too long, or still does
   DELTA_LANE_FAILED // a copy has failed or will not end
 } delta_lane_wait_t;
 
@@ -66,7 +66,7 @@ bool delta_lanes_destroy(delta_lanes_t *lanes);
 DELTA_MUST_USE delta_status_t delta_lanes_check(delta_lanes_t *lanes);
 // Begins a run, from a point of the schedule. IO as above.
 DELTA_MUST_USE delta_status_t delta_lanes_begin(delta_lanes_t *lanes, const delta_lane_work_t *work, const delta_run_point_t *from);
-// Waits, as the compute lane, for the steps that `step` of the schedule waits for, no longer than late_seconds (0: as long as it takes). FAILED: end the run.
+// Waits, as the compute lane, for the steps that `step` of the schedule waits for; LATE: for late_seconds at least (0: never), and perhaps not all have ended. FAILED: end the run.
 delta_lane_wait_t delta_lanes_wait(delta_lanes_t *lanes, uint32_t step, double late_seconds);
 // Compute has ended a step.
 void delta_lanes_signal(delta_lanes_t *lanes, uint32_t step);

@@ -27,11 +27,16 @@ static void *make_plan(void *self) {
 }
 
 static delta_status_t start_thread(delta_replan_t *replan) {
+  enum { STACK_BYTES = 4 << 20 }; // limits of the process count it
   sigset_t all, before;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&replan->thread, NULL, make_plan, replan);
+  const int error = pthread_create(&replan->thread, &attributes, make_plan, replan);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
   return error == 0 ? DELTA_OK : delta_status_make(OUT_OF_MEMORY, "no thread for a new plan: %s", strerror(error));
 }
 

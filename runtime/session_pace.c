@@ -5,7 +5,7 @@
 #include "onnx/graph/core_ops.h"
 #include "runtime/session_parts.h"
 
-enum { WINDOW_RUNS = 3, CYCLE_RUNS = 16 };
+enum { WINDOW_RUNS = 3, CYCLE_RUNS = 64 };
 static const double MOST_SLOWNESS = 2;
 static const double LEAST_EXCESS_SECONDS = 0.02; // of a run: what slow operators take more than planned
 static const double LEAST_EXCESS_SHARE = 0.05;   // of what all of them take

@@ -69,6 +69,8 @@ typedef struct delta_reflex {
   uint64_t asked_bytes;             // of the two the smaller, while a program runs; under the mutex
   atomic_bool has_ask;
   double offload_speed, prefetch_speed; // of copies that were late; 0: none were since there is this plan
+  uint32_t skipped, skips;              // operators since the clock was read, and how many it is to be
+  double clock_seconds;                 // when it was read last
 } delta_reflex_t;
 
 // What operators of the first program take (session_pace.c).

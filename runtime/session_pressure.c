@@ -32,13 +32,25 @@ static uint64_t unlimited_bytes(delta_session_t *session) {
   return user_bytes < most_bytes ? user_bytes : most_bytes;
 }
 
+// Whether it is time to look. Even the clock costs something: it is read every few milliseconds, between so many operators as have run in the last of them.
+static bool is_due(delta_session_t *session) {
+  static const double CLOCK_SECONDS = 5e-3;
+  static const double MOST_SKIPPED = 256;
+  delta_reflex_t *reflex = &session->reflex;
+  if (session->pressure.is_off || reflex->skipped++ < reflex->skips) return false;
+  const double now_seconds = delta_clock_seconds(), taken_seconds = now_seconds - reflex->clock_seconds;
+  const double fitting = taken_seconds > 0 ? CLOCK_SECONDS / taken_seconds * reflex->skipped : MOST_SKIPPED;
+  reflex->skips = (uint32_t)(fitting < MOST_SKIPPED ? fitting : MOST_SKIPPED);
+  reflex->skipped = 0;
+  reflex->clock_seconds = now_seconds;
+  return now_seconds >= session->pressure.next_seconds;
+}
+
 bool delta_session_look_around(delta_session_t *session) {
   delta_pressure_t *pressure = &session->pressure;
-  if (!pressure->is_off && delta_clock_seconds() >= pressure->next_seconds) {
-    if (delta_pressure_look(pressure, delta_clock_seconds(), session->committed_bytes, unlimited_bytes(session))) {
-      tell_pressure(session);
-      delta_session_limit_budget(session, pressure->limit_bytes);
-    }
+  if (is_due(session) && delta_pressure_look(pressure, session->reflex.clock_seconds, session->committed_bytes, unlimited_bytes(session))) {
+    tell_pressure(session);
+    delta_session_limit_budget(session, pressure->limit_bytes);
   }
   return atomic_load_explicit(&session->reflex.has_ask, memory_order_relaxed);
 }

@@ -15,6 +15,7 @@
 enum { MOST_CHANGES = 4, TEXT_BYTES = DELTA_SIZE_TEXT_BYTES };
 static const double LEAST_LATE_SECONDS = 0.02; // for which a copy is waited for before something is done
 static const double LATE_SHARE = 0.05;         // of the step's time
+static const double MOST_SLOWNESS = 2;         // of copies, against what was planned
 
 typedef delta_status_t (*amend_t)(const delta_amend_options_t *options, delta_allocator_t allocator, delta_amendment_t *out_amendment);
 
@@ -191,6 +192,15 @@ static void tell(reflex_run_t *run, const char *cause, const delta_amendment_t *
                    amendment->seconds_before, delta_clock_seconds() - start_seconds);
 }
 
+// Whether a lane that has copied in this run was slower than half of what was planned: else it is not the copies that are late.
+static bool are_slow(const reflex_run_t *run) {
+  const delta_problem_t *planned = run->program->parts.problem;
+  delta_problem_t seen = *planned;
+  see_speeds(run->result, &seen);
+  return MOST_SLOWNESS * seen.offload_bytes_per_second < planned->offload_bytes_per_second ||
+         MOST_SLOWNESS * seen.prefetch_bytes_per_second < planned->prefetch_bytes_per_second;
+}
+
 // A copy was waited for too long. Where nothing helps, copies are waited for as long as they take.
 static void answer_late(reflex_run_t *run, const delta_run_result_t *part) {
   const double start_seconds = delta_clock_seconds();
@@ -198,6 +208,10 @@ static void answer_late(reflex_run_t *run, const delta_run_result_t *part) {
   delta_amendment_t amendment;
   delta_problem_t seen = *run->program->parts.problem;
   char cause[128];
+  if (!are_slow(run)) {
+    run->options.late_seconds *= 2;
+    return;
+  }
   change_rest(run, part, delta_amend_hurry, own_capacity(session, session->wanted_budget_bytes), &amendment);
   run->options.late_seconds *= 2;
   if (!amendment.schedule || run->changes >= MOST_CHANGES) run->options.late_seconds = 0;

@@ -203,6 +203,7 @@ static delta_status_t run_program(delta_session_t *session, delta_program_kind_t
   delta_run_result_t result = {0};
   delta_events_drop(&session->events, session->reported_events);
   session->reported_events = 0;
+  session->reflex.skips = 0;
   delta_session_look_around(session);
   delta_session_take_ask(session);
   DELTA_RETURN_IF_ERROR(delta_session_adapt(session));

@@ -49,6 +49,8 @@ void delta_session_watch(delta_session_t *session, const delta_live_program_t *p
   watch->busy_seconds += result->lanes[DELTA_LANE_COMPUTE].busy_seconds;
   if (++watch->runs < LEAST_RUNS) return;
   judge(session, program);
+  // Copies that were late once, and no reason for a plan, are no reason to go on as if they were.
+  if (!watch->wants_plan && !session->replan) session->reflex.offload_speed = session->reflex.prefetch_speed = 0;
   delta_session_restart_watch(session);
 }
 

