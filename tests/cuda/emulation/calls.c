@@ -42,8 +42,13 @@ static void unlock_state(void) {
 // ---- Settings
 
 delta_emulated_settings_t delta_emulated_defaults(void) {
-  return (delta_emulated_settings_t){
-      .devices = 1, .device_bytes = UINT64_C(4) << 30, .has_virtual_memory = true, .granule_bytes = 2 << 20, .seed = 1, .block_threads = 2};
+  return (delta_emulated_settings_t){.devices = 1,
+                                     .device_bytes = UINT64_C(4) << 30,
+                                     .has_virtual_memory = true,
+                                     .processors = 4,
+                                     .granule_bytes = 2 << 20,
+                                     .seed = 1,
+                                     .block_threads = 2};
 }
 
 void delta_emulated_configure(const delta_emulated_settings_t *settings) {

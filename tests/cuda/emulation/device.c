@@ -6,7 +6,7 @@
 
 #include "tests/cuda/emulation/calls.h"
 
-enum { VERSION = 13000, PROCESSORS = 4, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
+enum { VERSION = 13000, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
 
 // ---- Errors
 
@@ -128,7 +128,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
                                         .totalConstMem = 64 << 10,
                                         .major = CAPABILITY_MAJOR,
                                         .minor = CAPABILITY_MINOR,
-                                        .multiProcessorCount = PROCESSORS,
+                                        .multiProcessorCount = (int)delta_emulated_settings()->processors,
                                         .canMapHostMemory = 1,
                                         .concurrentKernels = 1,
                                         .pciBusID = device + 1,
@@ -157,7 +157,6 @@ static const struct attribute_row {
     {cudaDevAttrWarpSize, 32},
     {cudaDevAttrMaxRegistersPerBlock, 65536},
     {cudaDevAttrClockRate, 1000000},
-    {cudaDevAttrMultiProcessorCount, PROCESSORS},
     {cudaDevAttrIntegrated, 0},
     {cudaDevAttrConcurrentKernels, 1},
     {cudaDevAttrMemoryClockRate, 1000000},
@@ -174,6 +173,10 @@ static const struct attribute_row {
 static bool find_attribute(int number, int *out_value) {
   if (number == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
     *out_value = delta_emulated_settings()->has_virtual_memory;
+    return true;
+  }
+  if (number == cudaDevAttrMultiProcessorCount) {
+    *out_value = (int)delta_emulated_settings()->processors;
     return true;
   }
   for (size_t k = 0; k < sizeof attributes / sizeof *attributes; ++k) {
