@@ -170,8 +170,7 @@ static delta_status_t lower_others(delta_amender_t *amender, bool *is_stuck) {
       continue;
     }
     bool is_done = false;
-    // What lies in a row does not move.
-    if (!delta_draft_lies_in_row(draft, b) && releases++ < MOST_RELEASES) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &is_done));
+    if (releases++ < MOST_RELEASES) DELTA_RETURN_IF_ERROR(let_one_go(amender, b, &is_done));
     if (!is_done) is_stuck[b] = true;
   }
   return DELTA_OK;

@@ -11,7 +11,7 @@
 #include "tests/support/surprise_device.h"
 #include "tests/support/training.h"
 
-enum { BATCH = 512, STEPS = 5 };
+enum { BATCH = 512, STEPS = 4 };
 
 // Nine layers whose activations are what memory is needed for.
 static const char deep_mlp[] =
