@@ -127,21 +127,6 @@ Test(reflex, late_copies_are_made_up_for_within_the_step) {
   expect_undisturbed(&run);
 }
 
-// The same step without what decides within it takes longer.
-Test(reflex, a_late_step_is_faster_with_it) {
-  double seconds[2];
-  for (int is_off = 0; is_off < 2; ++is_off) {
-    static disturbed_t run;
-    start(&run, "swap", "60%");
-    run.training.session->reflex.is_off = is_off;
-    run.surprises.copy_bytes_per_second = 2e6;
-    seconds[is_off] = step(&run, 0).seconds;
-    delta_test_training_close(&run.training);
-  }
-  cr_expect_lt(seconds[0], 0.8 * seconds[1], "%g s with it, %g s without", seconds[0], seconds[1]);
-  printf("a late step: %.3f s with reflexes, %.3f s without\n", seconds[0], seconds[1]);
-}
-
 // ---- A full disk
 
 // Every write from a moment on fails. States whose homes are below cannot be helped; a plan that has none goes on.

@@ -103,6 +103,7 @@ foreach(kind barriers races waits)
   add_test(NAME cuda_${kind} COMMAND run_cuda_${kind})
   set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endforeach()
+set_tests_properties(cuda_barriers PROPERTIES LABELS long)
 
 # Modules as users find them: one that opens, one that is not there, and a library that is none.
 set(delta_module_environment GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2000000 XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache)

@@ -70,6 +70,7 @@ delta_plan_options_t delta_test_plan_options(int64_t batch) {
   options.loss = "cross_entropy";
   options.threads = 1;
   options.budget = "unlimited";
+  options.time_limit_seconds = 0.5; // enough for small models, where a policy searches
   return options;
 }
 
