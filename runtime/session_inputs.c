@@ -161,6 +161,7 @@ static delta_status_t set_own_input(delta_session_t *session, delta_live_program
 delta_status_t delta_session_feed(delta_session_t *session, delta_live_program_t *program, const delta_batch_t *batch,
                                   double learning_rate) {
   if (!batch->fill) DELTA_RETURN_IF_ERROR(check_feeds(session, batch));
+  DELTA_RETURN_IF_ERROR(delta_session_commit_planned(session, program));
   for (uint32_t i = 0; i < program->parts.graph->inputs.count; ++i) {
     if (delta_is_own_name(input_tensor(program, i)->name)) {
       DELTA_RETURN_IF_ERROR(set_own_input(session, program, i, learning_rate));

@@ -144,6 +144,8 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
 DELTA_MUST_USE delta_status_t delta_session_execute(delta_session_t *session, delta_live_program_t *program,
                                                     const delta_run_options_t *options, delta_run_result_t *out_result);
 // Whether the budget leaves room for the program's planned schedule: an arena that had to shrink within a step may be too small for it until there is a new plan.
+// Commits what the program's planned schedule needs, its inputs among it: a step before may have given bytes back.
+DELTA_MUST_USE delta_status_t delta_session_commit_planned(delta_session_t *session, const delta_live_program_t *program);
 bool delta_session_may_run_planned(const delta_session_t *session, const delta_live_program_t *program);
 // Drops all changed schedules of a program; before its executor goes, whose kernels they borrow.
 void delta_session_drop_changes(delta_live_program_t *program);

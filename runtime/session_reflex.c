@@ -78,6 +78,10 @@ static delta_status_t commit_own(delta_session_t *session, uint64_t own_bytes) {
   return DELTA_OK;
 }
 
+delta_status_t delta_session_commit_planned(delta_session_t *session, const delta_live_program_t *program) {
+  return commit_own(session, program->schedule->arena_bytes);
+}
+
 // Whether a program's planned schedule may run now: an arena that had to shrink within a step may be too small for it.
 bool delta_session_may_run_planned(const delta_session_t *session, const delta_live_program_t *program) {
   return program->schedule->arena_bytes <= own_capacity(session, session->wanted_budget_bytes);

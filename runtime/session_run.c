@@ -142,7 +142,6 @@ static delta_status_t explain_bad_value(delta_session_t *session, delta_live_pro
   DELTA_RETURN_IF_ERROR(find_bad_source(session, program, stopped->updates_done > 0 && (!is_update || stopped->ran_all), &what, &source));
   if (source) return not_finite(program, what, source, stopped);
   if (is_update) return not_finite(program, "the result of node", stopped->node_name, stopped);
-  if (!delta_session_may_run_planned(session, program)) return not_finite(program, "the result of node", stopped->node_name, stopped);
   delta_run_result_t found = {0};
   delta_run_options_t checked = watch_outputs(program);
   checked.check_values = true;

@@ -240,6 +240,29 @@ ParameterizedTest(ask_case_t *c, reflex, budgets_amid_a_step) {
   if (strcmp(c->name, "lowered") == 0) cr_expect_gt(shrunk, 0, "%s", c->name);
 }
 
+// An arena that shrank amid a step is whole again for the next, inputs included, when the budget came back in between.
+Test(reflex, a_budget_that_comes_back_at_once) {
+  uint32_t launches = 12, shrunk = 0;
+  for (uint32_t n = 0; n < launches; n += 3) {
+    static disturbed_t run;
+    start(&run, "delta-fixed", "unlimited");
+    step(&run, 0);
+    const uint32_t first = run.surprises.launches;
+    ask_t ask = {.session = run.training.session, .budget = "60%", .launch = first + n};
+    run.surprises.on_launch = ask_amid;
+    run.surprises.self = &ask;
+    const uint64_t before_bytes = run.training.session->committed_bytes;
+    step(&run, 1);
+    launches = run.surprises.launches - first;
+    run.surprises.on_launch = NULL;
+    shrunk += run.training.session->committed_bytes < before_bytes;
+    delta_test_expect_ok(delta_session_set_budget(run.training.session, "unlimited"), "unlimited");
+    for (int number = 2; number < STEPS; ++number) step(&run, number);
+    expect_undisturbed(&run);
+  }
+  cr_expect_gt(shrunk, 0);
+}
+
 // More room is used before the plan for it is there.
 Test(reflex, more_room_is_used_until_the_plan_is_there) {
   static disturbed_t run;
