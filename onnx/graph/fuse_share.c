@@ -93,7 +93,7 @@ static bool copy_cone(const delta_expr_t *expr, const uint16_t pair[PAIR], share
   only.output_count = 1;
   only.outputs[0] = value->instr;
   delta_expr_builder_init(&builder, expr->compute);
-  for (uint16_t k = 0; k < PAIR; ++k) inputs[pair[k]] = delta_expr_input(&builder, k);
+  for (int k = 0; k < PAIR; ++k) inputs[pair[k]] = delta_expr_input(&builder, (uint16_t)k);
   delta_expr_inline(&builder, &only, inputs, &top);
   if (builder.overflow || builder.expr.instr_count > MOST_INSTRS || top + 1 != builder.expr.instr_count) return false;
   value->instr_count = builder.expr.instr_count;

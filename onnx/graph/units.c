@@ -34,7 +34,7 @@ delta_units_t delta_units_of(const delta_graph_t *graph, const delta_node_t *nod
     units.unit_bytes = divisor(bytes, units.unit_bytes);
     whole_bytes += bytes;
   }
-  units.line_units = whole_bytes / units.unit_bytes;
+  units.line_units = units.unit_bytes > 0 ? whole_bytes / units.unit_bytes : 0; // 0: parts without elements
   return units;
 }
 

@@ -43,6 +43,7 @@ static delta_status_t prepare_set(const delta_kernel_t *kernel, uint32_t index, 
   delta_each_set_init(&set->set, kernel->graph, kernel->node, index);
   set->kernel = (delta_kernel_t){
       .row = find_row(&set->set), .device = kernel->device, .graph = &set->set.graph, .node = &set->set.node, .threads = kernel->threads};
+  if (!set->kernel.row) return delta_status_make(INTERNAL, "node '%s': no kernel runs set %u", kernel->node->name, index);
   return set->kernel.row->prepare(&set->kernel);
 }
 

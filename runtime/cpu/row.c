@@ -56,7 +56,7 @@ static void move_pieces(const row_run_t *run, int64_t begin, size_t size) {
   char *to = NULL; // the piece that takes the next one
   for (uint32_t i = 0; i < moves->count; ++i) {
     char *piece = run->bytes + (int64_t)(moves->places[i] & ~BEGINS) * moves->unit_bytes + begin;
-    if (!(moves->places[i] & BEGINS)) {
+    if (to && !(moves->places[i] & BEGINS)) {
       memcpy(to, piece, size);
     } else {
       if (to) memcpy(to, aside, size);
