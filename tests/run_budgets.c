@@ -248,12 +248,8 @@ int main(int argc, char **argv) {
   }
   totals_t totals = {0};
   for (size_t k = 0; k < arguments.count; ++k) {
-    if (arguments.only && strcmp(arguments.only, arguments.models[k].name) != 0) {
-      printf("skip %s\n", arguments.models[k].name);
-      ++totals.skipped;
-    } else {
-      run_model(&arguments.settings, &arguments.models[k], &totals);
-    }
+    const bool is_asked = !arguments.only || strcmp(arguments.only, arguments.models[k].name) == 0;
+    if (is_asked) run_model(&arguments.settings, &arguments.models[k], &totals);
   }
   printf("%d passed, %d failed, %d skipped\n", totals.passed, totals.failed, totals.skipped);
   return totals.failed > 0;
