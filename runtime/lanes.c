@@ -132,6 +132,8 @@ static void set_copy(lane_thread_t *thread, const delta_lane_copy_t *copy) {
 // Waits until the copy may start; false: it never will.
 static bool wait_for_copy(lane_thread_t *thread, const delta_lane_copy_t *copy) {
   delta_lanes_t *lanes = thread->lanes;
+  // A copy that was given up may come back when the schedule is gone.
+  if (atomic_load(&lanes->has_failed)) return false;
   const delta_schedule_step_t *step = &lanes->work->schedule->steps[copy->step];
   bool may_start = waits_are_over(lanes, step);
   if (!may_start) {
