@@ -279,21 +279,23 @@ static delta_status_t follow_plan(delta_session_t *session, delta_plan_t *plan, 
   return shrink_arena(session);
 }
 
-// A budget that cannot be kept is refused, and the one before holds.
+// A budget that cannot be kept is refused. What holds then is the one before, or what was asked for beside it: a limit that is refused leaves the caller's budget, and the other way
+// round.
 static void refuse_budget(delta_session_t *session, delta_status_t why) {
+  delta_reflex_t *reflex = &session->reflex;
+  const uint64_t refused_bytes = session->wanted_budget_bytes;
   char from[BUDGET_TEXT_BYTES], to[BUDGET_TEXT_BYTES];
-  delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(session->wanted_budget_bytes, to),
+  pthread_mutex_lock(&reflex->mutex);
+  if (reflex->limit_bytes == refused_bytes) {
+    delta_pressure_refuse(&session->pressure);
+    reflex->limit_bytes = UINT64_MAX;
+  }
+  if (reflex->user_bytes == refused_bytes) reflex->user_bytes = session->budget_bytes;
+  session->wanted_budget_bytes = reflex->user_bytes < reflex->limit_bytes ? reflex->user_bytes : reflex->limit_bytes;
+  pthread_mutex_unlock(&reflex->mutex);
+  delta_events_add(&session->events, "budget %s refused, %s still holds: %s", budget_text(refused_bytes, to),
                    budget_text(session->budget_bytes, from), delta_status_message(why));
   delta_log(session->options.log, DELTA_LOG_WARNING, "%s", session->events.texts[session->events.count - 1]);
-  pthread_mutex_lock(&session->reflex.mutex);
-  if (session->wanted_budget_bytes == session->reflex.limit_bytes) {
-    delta_pressure_refuse(&session->pressure);
-    session->reflex.limit_bytes = UINT64_MAX;
-  } else {
-    session->reflex.user_bytes = session->budget_bytes;
-  }
-  pthread_mutex_unlock(&session->reflex.mutex);
-  session->wanted_budget_bytes = session->budget_bytes;
   delta_status_free(why);
 }
 

@@ -79,8 +79,7 @@ static delta_status_t commit_own(delta_session_t *session, uint64_t own_bytes) {
 }
 
 delta_status_t delta_session_commit_planned(delta_session_t *session, const delta_live_program_t *program) {
-  const uint64_t most_bytes = own_capacity(session, session->wanted_budget_bytes), own_bytes = program->schedule->arena_bytes;
-  return commit_own(session, own_bytes < most_bytes ? own_bytes : most_bytes);
+  return commit_own(session, program->schedule->arena_bytes);
 }
 
 // Whether a program's planned schedule may run now: an arena that had to shrink within a step may be too small for it.

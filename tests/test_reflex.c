@@ -314,6 +314,29 @@ Test(reflex, memory_that_gets_short_lowers_the_budget_and_is_taken_back) {
   expect_undisturbed(&run);
 }
 
+// What the system cannot give is too little for any plan; what the caller asked for beside it is not, and holds.
+Test(reflex, a_limit_that_is_refused_leaves_the_budget_asked_for) {
+  static disturbed_t run;
+  played_memory_t memory = {.numbers = {.system_left_bytes = INT64_C(1) << 40, .process_left_bytes = INT64_MAX}};
+  start(&run, "delta-fixed", "unlimited");
+  delta_session_t *session = run.training.session;
+  session->pressure.reader = (delta_memory_reader_t){.read = play, .self = &memory};
+  session->pressure.period_seconds = 0;
+  step(&run, 0);
+  const uint64_t before_bytes = session->committed_bytes;
+  memory.numbers.system_left_bytes = (INT64_C(48) << 20) - (int64_t)before_bytes + 4096; // of which no arena is made
+  session->reflex.skips = 0;                                                             // the next look is at once
+  delta_test_expect_ok(delta_session_set_budget(session, "70%"), "70%");
+  step(&run, 1);
+  memory.numbers.system_left_bytes = INT64_C(1) << 40;
+  for (int number = 2; number < STEPS; ++number) step(&run, number);
+  expect_event(&run, "memory is short");
+  expect_event(&run, "refused");
+  cr_expect_lt(delta_session_budget(session), before_bytes);
+  cr_expect_leq(session->committed_bytes, delta_session_budget(session));
+  expect_undisturbed(&run);
+}
+
 // ---- Operators
 
 Test(reflex, slow_operators_bring_another_plan) {
