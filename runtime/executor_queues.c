@@ -125,6 +125,12 @@ static delta_status_t look_at_step(delta_executor_t *executor, const delta_run_o
   return DELTA_OK;
 }
 
+// What the device did wrong may be told by a later call, so the step that made that call is blamed only where each step is waited for.
+static delta_status_t doubt(delta_status_t status) {
+  if (delta_status_code(status) != DELTA_STATUS_IO) return status;
+  return delta_status_annotate(status, "one of the steps of this run (deltarun --verify waits for each, and names it)");
+}
+
 // Puts all steps into the queues. Where each is looked at, a check may stop.
 static delta_status_t put_steps(delta_executor_t *executor, const delta_run_options_t *options, bool is_looked_at,
                                 delta_run_result_t *result) {
@@ -132,7 +138,8 @@ static delta_status_t put_steps(delta_executor_t *executor, const delta_run_opti
   DELTA_RETURN_IF_ERROR(put_mark(executor, DELTA_LANE_COMPUTE, MARK_START));
   for (uint32_t i = 0; i < executor->options.schedule->step_count && !result->stopped; ++i) {
     if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_enter(executor->auditor, i));
-    DELTA_RETURN_IF_ERROR(put_step(executor, i, &cursors));
+    delta_status_t status = put_step(executor, i, &cursors);
+    DELTA_RETURN_IF_ERROR(is_looked_at ? status : doubt(status));
     if (is_looked_at) DELTA_RETURN_IF_ERROR(look_at_step(executor, options, i, result));
   }
   return put_mark(executor, DELTA_LANE_COMPUTE, MARK_END);
@@ -237,9 +244,7 @@ delta_status_t delta_executor_run_queues(delta_executor_t *executor, const delta
   if (result->cancelled) return DELTA_OK;
   if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_begin(executor->auditor, options->arena_bytes));
   delta_status_t status = put_run(executor, options, is_looked_at, result);
-  status =
-      delta_status_join(status, delta_status_annotate(device->driver->synchronize(device),
-                                                      "one of the steps of this run (deltarun --verify waits for each, and names it)"));
+  status = delta_status_join(status, doubt(device->driver->synchronize(device)));
   if (status || result->stopped) return status;
   if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_end(executor->auditor));
   DELTA_RETURN_IF_ERROR(time_lanes(executor, result));
