@@ -35,7 +35,6 @@ static double copy_seconds(const delta_amender_t *amender, const delta_amend_gap
 
 // What making it again would take, by the director.
 static delta_status_t price_rebuild(const delta_amender_t *amender, delta_amend_gap_t *gap) {
-  static const delta_price_t price = {.lane_share = 1};
   const delta_schedule_t *schedule = amender->options->schedule;
   gap->rebuild_seconds = INFINITY;
   if (gap->before == NONE) return DELTA_OK;
@@ -46,13 +45,7 @@ static delta_status_t price_rebuild(const delta_amender_t *amender, delta_amend_
     return DELTA_OK;
   }
   if (schedule->alternative_count > 0) return DELTA_OK; // the plan knows none
-  const delta_buffer_t *buffer = &schedule->buffers[gap->before];
-  delta_gap_costs_t costs;
-  const delta_gap_t wanted = {
-      .tensor = buffer->tensor, .use = delta_timeline_uses(&amender->timeline, buffer->tensor, buffer->last_step), .buffer = gap->before};
-  DELTA_RETURN_IF_ERROR(delta_director_costs(&amender->timeline, &wanted, buffer->last_step, &price, amender->draft.allocator, &costs));
-  gap->rebuild_seconds = costs.rebuild_seconds;
-  return DELTA_OK;
+  return delta_director_rebuild(&amender->timeline, gap->before, amender->draft.allocator, &gap->rebuild_seconds);
 }
 
 // Whether a copy below that brought the gap's tensor there has run.

@@ -20,17 +20,13 @@ static uint32_t find_before(const delta_timeline_t *timeline, uint32_t after) {
 
 static delta_status_t add_alternative(const delta_timeline_t *timeline, uint32_t after, delta_allocator_t allocator,
                                       delta_schedule_t *schedule) {
-  static const delta_price_t price = {.lane_share = 1};
   const uint32_t before = find_before(timeline, after);
+  double rebuild_seconds;
   if (before == DELTA_PROBLEM_NONE) return DELTA_OK;
-  const delta_buffer_t *buffer = &schedule->buffers[before];
-  const delta_gap_t gap = {
-      .tensor = buffer->tensor, .use = delta_timeline_uses(timeline, buffer->tensor, buffer->last_step), .buffer = before};
-  delta_gap_costs_t costs;
-  DELTA_RETURN_IF_ERROR(delta_director_costs(timeline, &gap, buffer->last_step, &price, allocator, &costs));
-  if (isinf(costs.rebuild_seconds)) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_director_rebuild(timeline, before, allocator, &rebuild_seconds));
+  if (isinf(rebuild_seconds)) return DELTA_OK;
   schedule->alternatives[schedule->alternative_count++] =
-      (delta_alternative_t){.before = before, .after = after, .rebuild_seconds = costs.rebuild_seconds};
+      (delta_alternative_t){.before = before, .after = after, .rebuild_seconds = rebuild_seconds};
   return DELTA_OK;
 }
 

@@ -67,14 +67,26 @@ static double swap_seconds(const delta_timeline_t *timeline, const delta_gap_t *
   return rate > 0 ? in_seconds + (double)timeline->problem->tensors[gap->tensor].size_bytes / rate : INFINITY;
 }
 
-delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step, const delta_price_t *price,
-                                    delta_allocator_t allocator, delta_gap_costs_t *out_costs) {
+static delta_status_t rebuild_seconds(const delta_timeline_t *timeline, const delta_gap_t *gap, delta_allocator_t allocator,
+                                      double *out_seconds) {
   closure_walk_t walk = {.timeline = timeline, .allocator = allocator, .step = find_need(timeline, gap)};
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, timeline->problem->step_count, &walk.is_seen));
   delta_status_t status = walk_closure(&walk, gap->tensor);
   delta_release(allocator, walk.is_seen);
   delta_array_deinit(allocator, &walk.pending);
-  if (status) return status;
-  *out_costs = (delta_gap_costs_t){.swap_seconds = swap_seconds(timeline, gap, step) * price->lane_share, .rebuild_seconds = walk.seconds};
-  return DELTA_OK;
+  *out_seconds = walk.seconds;
+  return status;
+}
+
+delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step, const delta_price_t *price,
+                                    delta_allocator_t allocator, delta_gap_costs_t *out_costs) {
+  out_costs->swap_seconds = swap_seconds(timeline, gap, step) * price->lane_share;
+  return rebuild_seconds(timeline, gap, allocator, &out_costs->rebuild_seconds);
+}
+
+delta_status_t delta_director_rebuild(const delta_timeline_t *timeline, uint32_t buffer, delta_allocator_t allocator, double *out_seconds) {
+  const delta_buffer_t *entry = &timeline->schedule->buffers[buffer];
+  const delta_gap_t gap = {
+      .tensor = entry->tensor, .use = delta_timeline_uses(timeline, entry->tensor, entry->last_step), .buffer = buffer};
+  return rebuild_seconds(timeline, &gap, allocator, out_seconds);
 }

@@ -16,5 +16,8 @@ typedef struct delta_gap_costs {
 
 DELTA_MUST_USE delta_status_t delta_director_costs(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step,
                                                    const delta_price_t *price, delta_allocator_t allocator, delta_gap_costs_t *out_costs);
+// What making a buffer's tensor again would cost, if it were let go after its last use in the buffer.
+DELTA_MUST_USE delta_status_t delta_director_rebuild(const delta_timeline_t *timeline, uint32_t buffer, delta_allocator_t allocator,
+                                                     double *out_seconds);
 
 #endif // DELTA_PLANNER_DIRECTOR_H_

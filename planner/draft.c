@@ -128,8 +128,8 @@ bool delta_draft_reads(const delta_schedule_step_t *step, uint32_t buffer) {
 
 // ---- Places
 
-static bool share_bytes(uint64_t begin_a, uint64_t bytes_a, uint64_t begin_b, uint64_t bytes_b) {
-  return begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a;
+bool delta_draft_share_bytes(const delta_buffer_t *a, uint64_t offset_bytes, const delta_buffer_t *b) {
+  return offset_bytes < b->offset_bytes + b->size_bytes && b->offset_bytes < offset_bytes + a->size_bytes;
 }
 
 // The end of what lies in a buffer's way at an offset; 0: nothing does.
@@ -140,7 +140,7 @@ static uint64_t find_obstacle(const delta_draft_t *draft, uint32_t b, uint64_t o
     if (o == b || other->is_gone || !other->is_placed) continue;
     const delta_buffer_t *entry = &other->entry;
     if (entry->first_step > wanted->last_step || wanted->first_step > entry->last_step) continue;
-    if (!share_bytes(offset_bytes, wanted->size_bytes, entry->offset_bytes, entry->size_bytes)) continue;
+    if (!delta_draft_share_bytes(wanted, offset_bytes, entry)) continue;
     const bool is_partner = wanted->inplace_of == o || entry->inplace_of == b;
     if (is_partner && entry->offset_bytes == offset_bytes) continue;
     if (offset_bytes == wanted->offset_bytes && (takes_in_row(draft, b, o) || takes_in_row(draft, o, b))) continue;

@@ -76,6 +76,8 @@ DELTA_MUST_USE delta_status_t delta_draft_insert(delta_draft_t *draft, uint32_t 
 DELTA_MUST_USE delta_status_t delta_draft_prune(delta_draft_t *draft);
 // A place for a buffer: where it is, if that is free, else the first that is. False: there is none. Buffers that are pinned do not move.
 bool delta_draft_place(delta_draft_t *draft, uint32_t buffer);
+// Whether a buffer, if it lay at an offset, would share bytes with another.
+bool delta_draft_share_bytes(const delta_buffer_t *a, uint64_t offset_bytes, const delta_buffer_t *b);
 // Whether what takes bytes in a row (DELTA_STEP_IN_ROW) still finds it as it was.
 bool delta_draft_rows_hold(const delta_draft_t *draft);
 // The step that writes a buffer, or DELTA_PROBLEM_NONE.

@@ -12,8 +12,7 @@ static delta_status_t touch_buffer(delta_draft_t *draft, uint32_t buffer) {
 }
 
 static bool share_life_and_bytes(const delta_buffer_t *a, const delta_buffer_t *b) {
-  return a->first_step <= b->last_step && b->first_step <= a->last_step && a->offset_bytes < b->offset_bytes + b->size_bytes &&
-         b->offset_bytes < a->offset_bytes + a->size_bytes;
+  return a->first_step <= b->last_step && b->first_step <= a->last_step && delta_draft_share_bytes(a, a->offset_bytes, b);
 }
 
 // What cannot move stays where it is; those in its way move. False: one of them finds no other place.
@@ -127,10 +126,7 @@ static bool holds(const rebuild_t *rebuild, uint32_t b) {
     const delta_draft_buffer_t *other = &draft->buffers.items[o];
     if (o == b || other->is_gone || !other->is_placed) continue;
     if (other->entry.last_step < entry->last_step || other->entry.first_step > rebuild->at) continue;
-    if (other->entry.offset_bytes < entry->offset_bytes + entry->size_bytes &&
-        entry->offset_bytes < other->entry.offset_bytes + other->entry.size_bytes) {
-      return false;
-    }
+    if (delta_draft_share_bytes(entry, entry->offset_bytes, &other->entry)) return false;
   }
   return true;
 }

@@ -23,6 +23,20 @@ static delta_status_t reserve_tables(delta_evaluator_t *evaluator) {
   return delta_array_reserve(allocator, &evaluator->writers, schedule->buffer_count);
 }
 
+// In the schedule an input that nobody reads lives at its first step alone. In time the first of all may be a run that stands behind copies, so it counts until then.
+static void hold_unread_inputs(delta_evaluator_t *evaluator) {
+  const delta_schedule_t *schedule = evaluator->expansion.schedule;
+  uint32_t first_run = 0;
+  while (first_run < schedule->step_count && schedule->steps[first_run].kind != DELTA_STEP_RUN) ++first_run;
+  for (uint32_t b = 0; first_run > 0 && first_run < schedule->step_count && b < schedule->buffer_count; ++b) {
+    const delta_buffer_t *buffer = &schedule->buffers[b];
+    const bool is_given = buffer->tensor != NONE && (evaluator->problem->tensors[buffer->tensor].flags & DELTA_TENSOR_INPUT);
+    if (!is_given || buffer->last_step > 0) continue;
+    if (schedule->steps[0].kind == DELTA_STEP_SWAP_OUT && schedule->steps[0].inputs[0] == b) continue;
+    for (uint32_t s = 1; s <= first_run; ++s) evaluator->live_bytes.items[s] += (int64_t)buffer->size_bytes;
+  }
+}
+
 delta_status_t delta_evaluator_measure(delta_evaluator_t *evaluator, const delta_decisions_t *decisions, uint64_t capacity_bytes,
                                        delta_evaluation_t *out_evaluation) {
   *out_evaluation = (delta_evaluation_t){.seconds = INFINITY};
@@ -36,6 +50,7 @@ delta_status_t delta_evaluator_measure(delta_evaluator_t *evaluator, const delta
   if (status) return status;
   DELTA_RETURN_IF_ERROR(reserve_tables(evaluator));
   delta_live_bytes(evaluator->expansion.schedule, evaluator->live_bytes.items);
+  hold_unread_inputs(evaluator);
   out_evaluation->is_possible = evaluator->expansion.schedule->host_bytes <= evaluator->problem->host_budget_bytes;
   for (uint32_t s = 0; s < evaluator->expansion.schedule->step_count; ++s) {
     const uint64_t bytes = (uint64_t)evaluator->live_bytes.items[s];

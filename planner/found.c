@@ -22,9 +22,10 @@ typedef struct finder {
   delta_allocator_t allocator;
   delta_decision_list_t items; // of the last search
   delta_decisions_t decisions;
-  uint64_t tried_bytes;                 // the capacity that searches are given
-  uint64_t missing_bytes;               // the last of them whose plan had no addresses within the capacity; at first the capacity
-  int reopenings, search_count, misses; // the last: in a row
+  uint64_t tried_bytes;         // the capacity that searches are given
+  uint64_t missing_bytes;       // the last of them whose plan had no addresses within the capacity; at first the capacity
+  int reopenings, search_count; // so far
+  int misses;                   // in a row
   uint64_t spent_evaluations;
   delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
   bool has_failed, has_fit; // the last search, in time and in addresses
@@ -123,10 +124,10 @@ static delta_status_t find(finder_t *finder) {
   const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
   const uint64_t limit = effort->evaluation_limit > 0 ? effort->evaluation_limit : is_limited ? DEFAULT_EVALUATIONS : UINT64_MAX;
   uint64_t evaluations = FIRST_EVALUATIONS;
-  for (int i = 0; !finder->has_failed; ++i) {
+  while (!finder->has_failed) {
     const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
-    const bool is_over = finder->spent_evaluations >= limit || (i > 0 && is_past);
-    if (is_over && (finder->best || i >= LEAST_SEARCHES)) return DELTA_OK;
+    const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
+    if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
     const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
     const uint64_t tried_bytes = finder->tried_bytes;
     DELTA_RETURN_IF_ERROR(search_once(finder, evaluations < left ? evaluations : left));

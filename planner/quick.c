@@ -295,6 +295,18 @@ static void choose_all_pairs(delta_quick_t *quick) {
   }
 }
 
+// As the evaluator's: an input that nobody reads is there when the first step runs.
+static void hold_unread_inputs(delta_quick_t *quick) {
+  const delta_quick_step_t *steps = quick->steps.items;
+  size_t first_run = 0;
+  while (first_run < quick->steps.count && steps[first_run].kind != DELTA_STEP_RUN) ++first_run;
+  for (uint32_t b = 0; first_run > 0 && first_run < quick->steps.count && b < quick->input_count; ++b) {
+    const delta_quick_buffer_t *buffer = &quick->buffers.items[b];
+    if (buffer->last_step > 0 || (steps[0].kind == DELTA_STEP_SWAP_OUT && steps[0].subject == b)) continue;
+    for (size_t s = 1; s <= first_run; ++s) quick->live_bytes.items[s] += buffer->size_bytes;
+  }
+}
+
 static delta_status_t sum_live_bytes(delta_quick_t *quick) {
   const size_t step_count = quick->steps.count;
   quick->live_bytes.count = 0;
@@ -307,6 +319,7 @@ static delta_status_t sum_live_bytes(delta_quick_t *quick) {
     live_bytes[buffer->last_step + 1] -= buffer->size_bytes;
   }
   for (size_t s = 0; s < step_count; ++s) live_bytes[s + 1] += live_bytes[s];
+  hold_unread_inputs(quick);
   return DELTA_OK;
 }
 

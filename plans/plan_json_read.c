@@ -9,6 +9,13 @@ static delta_status_t malformed(const delta_plan_reader_t *reader, const char *p
   return delta_status_make(MALFORMED, "%s: %s: %s", reader->name, place, text);
 }
 
+// The array of a field, with fewer entries than an index can count.
+static delta_status_t get_list(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key,
+                               const delta_json_value_t **out_array, size_t *out_count) {
+  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, key, out_array, out_count));
+  return *out_count < UINT32_MAX ? DELTA_OK : malformed(reader, key, "too many");
+}
+
 delta_status_t delta_plan_read_bytes(const delta_plan_reader_t *reader, const delta_json_value_t *object, const char *key,
                                      uint64_t *out_value) {
   int64_t value;
@@ -320,8 +327,7 @@ static delta_status_t read_state_list(const delta_plan_reader_t *reader, const d
 static delta_status_t read_states(const delta_plan_reader_t *reader, const delta_json_value_t *root) {
   const delta_json_value_t *array = NULL;
   size_t count;
-  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, root, "states", &array, &count));
-  if (count >= UINT32_MAX) return malformed(reader, "states", "too many");
+  DELTA_RETURN_IF_ERROR(get_list(reader, root, "states", &array, &count));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &reader->plan->states));
   delta_map_t names;
   delta_map_init(&names, reader->plan->allocator);
@@ -335,8 +341,7 @@ static delta_status_t read_states(const delta_plan_reader_t *reader, const delta
 static delta_status_t read_layouts(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_plan_program_t *program) {
   const delta_json_value_t *array = NULL;
   size_t count;
-  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "layouts", &array, &count));
-  if (count >= UINT32_MAX) return malformed(reader, "layouts", "too many");
+  DELTA_RETURN_IF_ERROR(get_list(reader, object, "layouts", &array, &count));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &program->layouts));
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
     const char *name = NULL;
@@ -350,8 +355,7 @@ static delta_status_t read_layouts(const delta_plan_reader_t *reader, const delt
 static delta_status_t read_kernels(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_plan_program_t *program) {
   const delta_json_value_t *array = NULL;
   size_t count;
-  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, object, "kernels", &array, &count));
-  if (count >= UINT32_MAX) return malformed(reader, "kernels", "too many");
+  DELTA_RETURN_IF_ERROR(get_list(reader, object, "kernels", &array, &count));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &program->kernels));
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
     const char *name = NULL;
@@ -392,8 +396,7 @@ static delta_status_t read_programs(const delta_plan_reader_t *reader, const del
   if (totals->arena_bytes < totals->state_bytes || totals->arena_bytes > totals->budget_bytes) {
     return malformed(reader, "totals.arena_bytes", "less than the states need or more than the budget allows");
   }
-  DELTA_RETURN_IF_ERROR(delta_json_get_array(reader->document, root, "programs", &array, &count));
-  if (count >= UINT32_MAX) return malformed(reader, "programs", "too many");
+  DELTA_RETURN_IF_ERROR(get_list(reader, root, "programs", &array, &count));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&reader->plan->region, count, &reader->plan->programs));
   uint32_t index = 0;
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value), ++index) {

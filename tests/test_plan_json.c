@@ -126,7 +126,7 @@ static const wrong_case_t wrong_cases[] = {
     {"\"peak_step\": ", "\"peak_step\": 99", DELTA_STATUS_MALFORMED, "peak_step"},
     {"{\"run\": 0", "{\"walk\": 0", DELTA_STATUS_MALFORMED, "expected one of 'run', 'swap_out', 'swap_in'"},
     {"{\"run\": 0", "{\"run\": 0, \"swap_in\": 0", DELTA_STATUS_MALFORMED, "expected one of"},
-    {"{\"run\": 0", "{\"run\": -1", DELTA_STATUS_MALFORMED, "schedule.steps[0].run"},
+    {"{\"run\": ", "{\"run\": -1", DELTA_STATUS_MALFORMED, "schedule.steps[0].run"},
     {"\"in\": [", "\"in\": [70000, ", DELTA_STATUS_MALFORMED, "programs[0].schedule.steps[0].in[0]"},
     {"\"start\": 0", "\"waits\": [0], \"start\": 0", DELTA_STATUS_MALFORMED, "programs[0].schedule.steps[0].waits[0]"},
     {"\"start\": 0", "\"start\": \"0\"", DELTA_STATUS_MALFORMED, "programs[0].schedule.steps[0].start: expected a number"},

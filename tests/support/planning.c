@@ -131,21 +131,6 @@ static void make_update_step(problem_maker_t *maker, uint32_t state) {
   step->outputs[step->output_count++] = next;
 }
 
-// An input that nobody reads is read by the first step that can, as programs have none that are not.
-static void read_input(delta_problem_t *problem, uint32_t input) {
-  for (uint32_t s = 0; s < problem->step_count; ++s) {
-    for (uint32_t k = 0; k < problem->steps[s].input_count; ++k) {
-      if (problem->steps[s].inputs[k] == input) return;
-    }
-  }
-  for (uint32_t s = 0; s < problem->step_count; ++s) {
-    delta_problem_step_t *step = &problem->steps[s];
-    if (step->input_count == MOST_INPUTS || (step->flags & (DELTA_STEP_IN_ROW | DELTA_STEP_UPDATE))) continue;
-    add_input(step, input);
-    return;
-  }
-}
-
 static void forbid_pairs_on_outputs(delta_problem_t *problem) {
   for (uint32_t s = 0; s < problem->step_count; ++s) {
     delta_problem_step_t *step = &problem->steps[s];
@@ -179,8 +164,6 @@ delta_problem_t *delta_test_random_problem(uint64_t seed, uint32_t step_count) {
       make_working_step(&maker);
     }
   }
-  read_input(problem, maker.state_count);
-  read_input(problem, maker.state_count + 1);
   forbid_pairs_on_outputs(problem);
   delta_test_must(delta_problem_check(problem));
   return problem;
