@@ -27,7 +27,7 @@ typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
-  const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
+  const char *device;        // "cpu", "cuda", "cuda:N", or "NAME.json": a profile, of a device that need not be there
   const char *policy;        // "delta"; docs/policies.md has all
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
