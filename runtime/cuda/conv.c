@@ -1,5 +1,4 @@
-// CONV, CONV_DATA and CONV_WEIGHT by cuDNN on plain layouts: one row for each of its algorithms that give the same bits every time, so that measured times choose. In float32, unless
-// TF32 is allowed.
+// CONV, CONV_DATA and CONV_WEIGHT by cuDNN on plain layouts: one row for each of its algorithms that give the same bits every time, so that measured times choose.
 //
 // The library pads both sides alike. Where a convolution does not, and its windows would not be the same, it runs on a padded copy of x in the workspace.
 #include <string.h>
@@ -194,7 +193,7 @@ delta_status_t delta_cuda_conv_prepare(delta_kernel_t *kernel) {
   delta_window_geometry_t window = geometry_of(attrs, &operands.y->shape);
   if (!is_padded_alike(&window)) pad(conv, operands.x, &window);
   conv->padded_bytes = (size_t)delta_size_round_up(conv->padded_bytes, WORKSPACE_ALIGNMENT_BYTES);
-  DELTA_RETURN_IF_ERROR(describe(conv, &operands, attrs, &window, delta_cuda_device(kernel->device)->allows_tf32));
+  DELTA_RETURN_IF_ERROR(describe(conv, &operands, attrs, &window, kernel->device->math == DELTA_FLOAT_MATH_TF32));
   DELTA_RETURN_IF_ERROR(find_workspace(kernel, conv));
   if (conv->library_bytes > MOST_WORKSPACE_BYTES)
     return delta_status_make(UNSUPPORTED, "the algorithm wants %zu bytes beside its operands", conv->library_bytes);

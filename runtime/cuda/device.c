@@ -2,6 +2,8 @@
 #include "runtime/cuda/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "runtime/cuda/arena.h"
 #include "runtime/cuda/kernel.h"
@@ -136,6 +138,21 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   return DELTA_OK;
 }
 
+// TF32 is a kind of tensor cores', which CUDA's own variable turns off for a whole process, whatever a program asks for.
+static delta_status_t choose_math(delta_cuda_device_t *device, delta_float_math_t asked) {
+  enum { FIRST_WITH_TF32 = 8 };
+  const char *override = getenv("NVIDIA_TF32_OVERRIDE");
+  device->base.math = asked == DELTA_FLOAT_MATH_TF32 ? asked : DELTA_FLOAT_MATH_FLOAT32;
+  if (asked != DELTA_FLOAT_MATH_TF32) return DELTA_OK;
+  if (device->capability_major < FIRST_WITH_TF32)
+    return delta_status_make(UNSUPPORTED, "--math tf32: the GPU is %s, and sm_80 is the first with TF32; leave --math out",
+                             device->base.instruction_set);
+  if (override && strcmp(override, "0") == 0)
+    return delta_status_make(UNSUPPORTED,
+                             "--math tf32: NVIDIA_TF32_OVERRIDE=0 in the environment turns TF32 off: unset it, or leave --math out");
+  return DELTA_OK;
+}
+
 static void describe(delta_cuda_device_t *device, const delta_device_options_t *options) {
   delta_device_t *base = &device->base;
   base->log = options->log;
@@ -168,6 +185,7 @@ delta_status_t delta_cuda_device_open(uint32_t ordinal, const delta_device_optio
   device->reference_kernels = options->reference_kernels;
   snprintf(device->name, sizeof device->name, "cuda:%u", ordinal);
   DELTA_GOTO_IF_ERROR(status, read_properties(device), cleanup);
+  DELTA_GOTO_IF_ERROR(status, choose_math(device, options->math), cleanup);
   describe(device, options);
   DELTA_GOTO_IF_ERROR(status, delta_cuda_queues_open(device), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_libraries(device), cleanup);

@@ -30,7 +30,6 @@ typedef struct delta_cuda_device {
   int multiprocessor_count;
   bool has_virtual_memory; // the arena is mapped in granules; else it is one allocation that gives nothing back
   bool reference_kernels;
-  bool allows_tf32;                       // products of float32 may be those of tensor cores, of 10 bits; false: float32 as it is
   bool is_capturing;                      // what is put into the streams becomes a graph
   cudaStream_t streams[DELTA_LANE_COUNT]; // non-blocking
   cudaEvent_t joints[DELTA_LANE_COUNT];   // tie the streams together when they are recorded

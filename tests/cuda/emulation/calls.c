@@ -45,6 +45,7 @@ delta_emulated_settings_t delta_emulated_defaults(void) {
   return (delta_emulated_settings_t){.devices = 1,
                                      .device_bytes = UINT64_C(4) << 30,
                                      .has_virtual_memory = true,
+                                     .capability_major = 9,
                                      .processors = 4,
                                      .granule_bytes = 2 << 20,
                                      .seed = 1,

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/emulation/calls.h"
 
-enum { VERSION = 13000, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
+enum { VERSION = 13000, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
 
 // ---- Errors
 
@@ -126,7 +126,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
                                         .maxThreadsDim = {1024, 1024, 64},
                                         .maxGridSize = {2147483647, 65535, 65535},
                                         .totalConstMem = 64 << 10,
-                                        .major = CAPABILITY_MAJOR,
+                                        .major = delta_emulated_settings()->capability_major,
                                         .minor = CAPABILITY_MINOR,
                                         .multiProcessorCount = (int)delta_emulated_settings()->processors,
                                         .canMapHostMemory = 1,
@@ -165,7 +165,6 @@ static const struct attribute_row {
     {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
     {cudaDevAttrAsyncEngineCount, 2},
     {cudaDevAttrUnifiedAddressing, 1},
-    {cudaDevAttrComputeCapabilityMajor, CAPABILITY_MAJOR},
     {cudaDevAttrComputeCapabilityMinor, CAPABILITY_MINOR},
     {cudaDevAttrMaxSharedMemoryPerBlockOptin, SHARED_OPT_IN_BYTES},
 };
@@ -173,6 +172,10 @@ static const struct attribute_row {
 static bool find_attribute(int number, int *out_value) {
   if (number == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
     *out_value = delta_emulated_settings()->has_virtual_memory;
+    return true;
+  }
+  if (number == cudaDevAttrComputeCapabilityMajor) {
+    *out_value = delta_emulated_settings()->capability_major;
     return true;
   }
   if (number == cudaDevAttrMultiProcessorCount) {

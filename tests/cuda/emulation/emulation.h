@@ -22,6 +22,7 @@ typedef struct delta_emulated_settings {
   uint64_t device_bytes;       // memory of the device
   bool has_virtual_memory;     // cuMem...
   size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
+  int capability_major;        // 9: sm_90; the minor number is 0
   uint32_t processors;         // of the device: kernels with fewer go round their loops more often
   uint64_t seed;               // of the delays that are drawn
   double copy_delay_seconds;   // each copy is late by a random part of this
