@@ -28,12 +28,12 @@ static inline size_t delta_cuda_dtype_bytes(delta_dtype_t dtype) {
   return sizes[dtype];
 }
 
-static const unsigned DELTA_BLOCK_THREADS = 256, DELTA_MOST_BLOCKS = 1u << 20;
+static const unsigned DELTA_BLOCK_THREADS = 256;
 
 // Blocks for `count` items of `per_block` each; kernels go on in strides of the grid when there are more.
 static inline unsigned delta_blocks(uint64_t count, uint64_t per_block) {
-  const uint64_t blocks = (count + per_block - 1) / per_block;
-  return (unsigned)(blocks < 1 ? 1 : blocks < DELTA_MOST_BLOCKS ? blocks : DELTA_MOST_BLOCKS);
+  const uint64_t blocks = (count + per_block - 1) / per_block, most = DELTA_CUDA_MOST_BLOCKS;
+  return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
 // The end of a launcher: CASE(dtype, storage type) is a `case` of one type.

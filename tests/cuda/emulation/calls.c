@@ -47,6 +47,7 @@ delta_emulated_settings_t delta_emulated_defaults(void) {
                                      .has_virtual_memory = true,
                                      .capability_major = 9,
                                      .processors = 4,
+                                     .most_blocks = 1 << 20,
                                      .granule_bytes = 2 << 20,
                                      .seed = 1,
                                      .block_threads = 2,

@@ -23,7 +23,8 @@ typedef struct delta_emulated_settings {
   bool has_virtual_memory;     // cuMem...
   size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
   int capability_major;        // 9: sm_90; the minor number is 0
-  uint32_t processors;         // of the device: kernels with fewer go round their loops more often
+  uint32_t processors;         // of the device
+  uint32_t most_blocks;        // of a launch whose kernel goes on in strides of the grid: small cases go round, too
   uint64_t seed;               // of the delays that are drawn
   double copy_delay_seconds;   // each copy is late by a random part of this
   double launch_delay_seconds; // each kernel and each call of a library, likewise
