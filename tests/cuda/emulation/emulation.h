@@ -24,6 +24,7 @@ typedef struct delta_emulated_settings {
   size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
   int capability_major;        // 9: sm_90; the minor number is 0
   uint32_t processors;         // of the device: kernels with fewer go round their loops more often
+  bool refuses_late;           // cuDNN tells the workspace of algorithms that it then does not run
   uint64_t seed;               // of the delays that are drawn
   double copy_delay_seconds;   // each copy is late by a random part of this
   double launch_delay_seconds; // each kernel and each call of a library, likewise
