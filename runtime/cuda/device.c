@@ -11,8 +11,9 @@
 
 static void cuda_destroy(delta_device_t *base) {
   delta_cuda_device_t *device = delta_cuda_device(base);
-  delta_cuda_sources_destroy(device->sources);
   // What fails here is a device that has failed before, which was told of then.
+  delta_status_free(delta_cuda_use(device));
+  delta_cuda_sources_destroy(device->sources);
   if (device->cudnn) delta_status_free(DELTA_CUDNN_CHECK(cudnnDestroy(device->cudnn)));
   if (device->cublas) delta_status_free(DELTA_CUBLAS_CHECK(cublasLtDestroy(device->cublas)));
   delta_cuda_queues_close(device);

@@ -48,6 +48,7 @@ delta_status_t delta_cuda_kernel_prepare(delta_device_t *device, const delta_gra
   if (!row)
     return delta_status_make(INTERNAL, "node '%s' (%s) has no kernel number %u", node->name, delta_core_op_info(node->op)->name, rank);
   delta_kernel_t *kernel = NULL;
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(delta_cuda_device(device)));
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(device->allocator, 1, &kernel));
   *kernel = (delta_kernel_t){.row = row, .device = device, .graph = graph, .node = node};
   delta_status_t status = row->prepare(kernel);

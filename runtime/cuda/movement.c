@@ -11,7 +11,7 @@
 
 delta_status_t delta_cuda_constant_prepare(delta_kernel_t *kernel) {
   const delta_constant_attrs_t *attrs = kernel->node->attrs;
-  return delta_cuda_table_make(attrs->data, delta_tensor_bytes(delta_kernel_output(kernel, 0)), &kernel->state);
+  return delta_cuda_table_make(kernel->device, attrs->data, delta_tensor_bytes(delta_kernel_output(kernel, 0)), &kernel->state);
 }
 
 void delta_cuda_constant_release(delta_kernel_t *kernel) { delta_cuda_table_free(kernel->state); }

@@ -27,7 +27,7 @@ static delta_status_t prepare_row(delta_kernel_t *kernel, parts_state_t *state) 
   uint32_t sources[DELTA_UNITS_MAX];
   state->row = (delta_cuda_row_t){.units = (uint32_t)(units.lines * units.line_units), .unit_words = (uint64_t)units.unit_bytes / 4};
   delta_units_sources(kernel->graph, kernel->node, sources);
-  DELTA_RETURN_IF_ERROR(delta_cuda_table_make(sources, state->row.units * sizeof *sources, &state->sources));
+  DELTA_RETURN_IF_ERROR(delta_cuda_table_make(kernel->device, sources, state->row.units * sizeof *sources, &state->sources));
   state->row.sources = state->sources;
   return DELTA_OK;
 }
