@@ -85,7 +85,7 @@ static cudaError_t check_device(int device) {
 
 cudaError_t cudaDriverGetVersion(int *version) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);
-  *version = delta_emulated_settings()->devices ? VERSION : 0;
+  *version = delta_emulated_settings()->driver_version;
   return cudaSuccess;
 }
 
@@ -97,6 +97,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorInitializationError);
+  if (delta_emulated_settings()->driver_version < VERSION) return delta_emulated_error(cudaErrorInsufficientDriver);
   *count = (int)delta_emulated_settings()->devices;
   return *count ? cudaSuccess : delta_emulated_error(cudaErrorNoDevice);
 }

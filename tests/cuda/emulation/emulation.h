@@ -19,6 +19,7 @@ extern "C" {
 
 typedef struct delta_emulated_settings {
   uint32_t devices;            // 0: a machine without a GPU
+  int driver_version;          // of the GPU's driver: 13000 is CUDA 13.0; 0: there is none
   uint64_t device_bytes;       // memory of the device
   bool has_virtual_memory;     // cuMem...
   size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
