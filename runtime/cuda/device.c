@@ -51,7 +51,7 @@ static const delta_device_driver_t cuda_driver = {
     .tier_create = delta_cuda_tier_create,
     .kernel_query = delta_cuda_kernel_query,
     .kernel_prepare = delta_cuda_kernel_prepare,
-    .kernel_destroy = delta_cuda_kernel_destroy,
+    .kernel_destroy = delta_kernel_free,
     .launch = delta_cuda_launch,
     .synchronize = delta_cuda_synchronize,
     .queues_reserve = delta_cuda_queues_reserve,
@@ -70,15 +70,25 @@ static const delta_device_driver_t cuda_driver = {
 
 // ---- Opening
 
+// Which part is missing, in front of CUDA's words, which call a driver that is not there an old one.
+static delta_status_t explain_none(delta_status_t status) {
+  enum { MINOR = 10, MAJOR = 1000 };
+  char driver[64] = "";
+  int version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version == 0)
+    snprintf(driver, sizeof driver, "NVIDIA's driver is not installed; ");
+  else if (version > 0 && version < CUDART_VERSION)
+    snprintf(driver, sizeof driver, "NVIDIA's driver is of CUDA %d.%d; ", version / MAJOR, version % MAJOR / MINOR);
+  const delta_status_t told = delta_status_make(NOT_FOUND, "no GPU can be used: %s%s", driver, delta_status_message(status));
+  delta_status_free(status);
+  return told;
+}
+
 delta_status_t delta_cuda_device_count(uint32_t *out_count) {
   int count = 0;
   *out_count = 0;
-  delta_status_t status = DELTA_CUDA_CHECK(cudaGetDeviceCount(&count));
-  if (status) {
-    delta_status_t told = delta_status_make(NOT_FOUND, "no GPU can be used: %s", delta_status_message(status));
-    delta_status_free(status);
-    return told;
-  }
+  const delta_status_t status = DELTA_CUDA_CHECK(cudaGetDeviceCount(&count));
+  if (status) return explain_none(status);
   if (count <= 0) return delta_status_make(NOT_FOUND, "no GPU can be used: CUDA's driver is there and finds none");
   *out_count = (uint32_t)count;
   return DELTA_OK;

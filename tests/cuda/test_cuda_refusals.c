@@ -157,3 +157,21 @@ Test(cuda_refusals, host_memory_that_is_not_there_is_named) {
   delta_tier_destroy(tier);
   delta_device_close(device);
 }
+
+// ---- Drivers
+
+Test(cuda_refusals, a_missing_driver_and_an_old_one_are_told_apart) {
+  static const struct {
+    int version;
+    const char *words;
+  } cases[] = {{0, "no GPU|driver|not installed|cudaGetDeviceCount"}, {12040, "no GPU|driver|CUDA 12.4|cudaGetDeviceCount"}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    delta_emulated_settings_t settings = delta_emulated_defaults();
+    delta_device_t *device = NULL;
+    settings.driver_version = cases[k].version;
+    delta_emulated_reset();
+    delta_emulated_configure(&settings);
+    delta_test_expect_status(delta_device_open("cuda", &(delta_device_options_t){0}, delta_allocator_system(), &device),
+                             DELTA_STATUS_NOT_FOUND, cases[k].words);
+  }
+}
