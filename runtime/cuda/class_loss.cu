@@ -36,24 +36,24 @@ static __global__ void cross_entropy_kernel(delta_line_set_t lines, label_set_t 
   typedef typename delta_types<T>::number number;
   __shared__ number shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t position = block + Team::line();
-    const bool is_there = position < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, position) : 0;
+    const delta_line_t line = delta_line_of<Team>(lines, block);
     number largest = -INFINITY, sum = 0;
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE)
-      largest = delta_larger()(largest, delta_read<number>(logits[start + i * lines.inner]));
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      largest = delta_larger()(largest, delta_read<number>(logits[line.start + i * lines.inner]));
     largest = Team::all(largest, delta_larger(), shared);
     const number shift = largest - largest == 0 ? largest : (number)0; // unless it is infinite
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) sum += exp(delta_read<number>(logits[start + i * lines.inner]) - shift);
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      sum += exp(delta_read<number>(logits[line.start + i * lines.inner]) - shift);
     sum = Team::all(sum, delta_add(), shared);
-    if (!is_there || Team::member() != 0) continue;
+    if (!line.is_there || Team::member() != 0) continue;
     const number log_sum = shift + log(sum);
-    const int64_t label = label_at(labels, position);
+    const int64_t label = label_at(labels, line.number);
     const number factor = weight_of(weights, label);
     if (loss)
-      loss[position] = delta_write<T>(label < 0 ? (number)0 : factor * (log_sum - delta_read<number>(logits[start + label * lines.inner])));
-    if (weight) weight[position] = delta_write<T>(factor);
-    if (log_sums) log_sums[position] = delta_write<T>(log_sum);
+      loss[line.number] =
+          delta_write<T>(label < 0 ? (number)0 : factor * (log_sum - delta_read<number>(logits[line.start + label * lines.inner])));
+    if (weight) weight[line.number] = delta_write<T>(factor);
+    if (log_sums) log_sums[line.number] = delta_write<T>(log_sum);
   }
 }
 
