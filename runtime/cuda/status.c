@@ -36,6 +36,9 @@ delta_status_t delta_cuda_status(cudaError_t result, const char *call, size_t as
   (void)cudaGetLastError(); // a later call is not to be blamed for this one
   const char *text = cudaGetErrorString(result);
   if (result == cudaErrorMemoryAllocation) return no_memory(call, text, (int)result, asked_bytes);
+  if (result == cudaErrorNoKernelImageForDevice)
+    return delta_status_annotate(make_status(DELTA_STATUS_IO, call, text, (int)result),
+                                 "the driver's module was built for other GPUs: build it with -DDELTA_CUDA_ARCHITECTURES for this one");
   return make_status(result == cudaErrorNotSupported ? DELTA_STATUS_UNSUPPORTED : DELTA_STATUS_IO, call, text, (int)result);
 }
 

@@ -139,6 +139,7 @@ Test(cuda_refusals, results_have_their_kinds) {
     cr_expect_eq(delta_status_code(cases[k].status), cases[k].code, "case %zu: %s", k, delta_status_message(cases[k].status));
     delta_status_free(cases[k].status);
   }
+  delta_test_expect_status(delta_cuda_status(cudaErrorNoKernelImageForDevice, "f()", 0), DELTA_STATUS_IO, "209|-DDELTA_CUDA_ARCHITECTURES");
   cr_expect_null(delta_cudnn_status(CUDNN_STATUS_SUCCESS, "f()"));
   cr_expect_null(delta_cublas_status(CUBLAS_STATUS_SUCCESS, "f()"));
 }
