@@ -170,8 +170,9 @@ static const delta_option_t option_rows[] = {
      .argument = "cpu|cuda[:N]|PROFILE.json",
      .offset = AT(device),
      .help = "The device to plan for: the CPU, a GPU of this machine by its number (0), or one that need not be there, by its profile: one "
-             "of those that are installed with Delta "
-             "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
+             "that is installed with Delta in share/delta/profiles "
+             "(v100.json, p100.json, rtx3090.json, h100_pcie.json, h200.json, cpu2.json), or one that --save-profile wrote. What a profile "
+             "has not measured is estimated "
              "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
      .name = "--profile",

@@ -50,7 +50,8 @@ delta_emulated_settings_t delta_emulated_defaults(void) {
                                      .processors = 4,
                                      .granule_bytes = 2 << 20,
                                      .seed = 1,
-                                     .block_threads = 2};
+                                     .block_threads = 2,
+                                     .late_stream = -1};
 }
 
 void delta_emulated_configure(const delta_emulated_settings_t *settings) {

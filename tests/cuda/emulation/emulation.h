@@ -30,6 +30,9 @@ typedef struct delta_emulated_settings {
   double copy_delay_seconds;   // each copy is late by a random part of this
   double launch_delay_seconds; // each kernel and each call of a library, likewise
   uint32_t block_threads;      // that share the blocks of a kernel
+  // Graphs run one node at a time, and those of this stream only when no other can go on: the worst order that their edges allow. Streams are numbered as they came to the capture,
+  // from 0. Below 0: streams run beside each other.
+  int late_stream;
 } delta_emulated_settings_t;
 
 // Of devices on which small models have to fit into small budgets.
