@@ -68,10 +68,17 @@ static score_place_t score_place_of(const delta_cuda_class_loss_t *self) {
   return place;
 }
 
-static __device__ void find_score(const score_place_t &place, uint64_t element, int64_t *label, uint64_t *position) {
+typedef struct score {
+  int64_t own, label; // its class, and the one that its position's label is
+  uint64_t position;
+} score_t;
+
+static __device__ score_t find_score(const score_place_t &place, const label_set_t &labels, uint64_t element) {
   const uint64_t line = delta_divide(element, place.by_inner), outer = delta_divide(line, place.by_classes);
-  *label = (int64_t)(line - outer * place.by_classes.divisor);
-  *position = outer * place.by_inner.divisor + (element - line * place.by_inner.divisor);
+  score_t score = {(int64_t)(line - outer * place.by_classes.divisor), 0,
+                   outer * place.by_inner.divisor + (element - line * place.by_inner.divisor)};
+  score.label = label_at(labels, score.position);
+  return score;
 }
 
 template <typename T>
@@ -79,15 +86,12 @@ static __global__ void cross_entropy_grad_kernel(uint64_t count, score_place_t p
                                                  const T *log_sums, const T *weights, T *dlogits) {
   typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
-    int64_t own;
-    uint64_t position;
-    find_score(place, i, &own, &position);
-    const int64_t label = label_at(labels, position);
+    const score_t score = find_score(place, labels, i);
     number gradient = 0;
-    if (label >= 0) {
-      const number scale = delta_read<number>(dloss[position]) * weight_of(weights, label);
-      gradient =
-          scale * (exp(delta_read<number>(logits[i]) - delta_read<number>(log_sums[position])) - (own == label ? (number)1 : (number)0));
+    if (score.label >= 0) {
+      const number scale = delta_read<number>(dloss[score.position]) * weight_of(weights, score.label);
+      gradient = scale * (exp(delta_read<number>(logits[i]) - delta_read<number>(log_sums[score.position])) -
+                          (score.own == score.label ? (number)1 : (number)0));
     }
     dlogits[i] = delta_write<T>(gradient);
   }
@@ -112,11 +116,10 @@ static __global__ void nll_grad_kernel(uint64_t count, score_place_t place, labe
                                        T *gradient) {
   typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
-    int64_t own;
-    uint64_t position;
-    find_score(place, i, &own, &position);
-    const int64_t label = label_at(labels, position);
-    gradient[i] = delta_write<T>(label >= 0 && own == label ? -weight_of(weights, label) * delta_read<number>(dloss[position]) : (number)0);
+    const score_t score = find_score(place, labels, i);
+    gradient[i] = delta_write<T>(score.label >= 0 && score.own == score.label
+                                     ? -weight_of(weights, score.label) * delta_read<number>(dloss[score.position])
+                                     : (number)0);
   }
 }
 

@@ -145,7 +145,9 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   base->granule_bytes = DELTA_CUDA_GRANULE_BYTES;
   if (device->has_virtual_memory) DELTA_RETURN_IF_ERROR(delta_cuda_granule_bytes(ordinal, &base->granule_bytes));
   name_libraries(base, (unsigned)version);
-  snprintf(base->instruction_set, sizeof base->instruction_set, "sm_%d%d", device->capability_major, device->capability_minor);
+  // By how many multiprocessors there are, libraries choose how products are cut, and so how sums are grouped.
+  snprintf(base->instruction_set, sizeof base->instruction_set, "sm_%d%d-%d", device->capability_major, device->capability_minor,
+           device->multiprocessor_count);
   return DELTA_OK;
 }
 
@@ -156,8 +158,8 @@ static delta_status_t choose_math(delta_cuda_device_t *device, delta_float_math_
   device->base.math = asked == DELTA_FLOAT_MATH_TF32 ? asked : DELTA_FLOAT_MATH_FLOAT32;
   if (asked != DELTA_FLOAT_MATH_TF32) return DELTA_OK;
   if (device->capability_major < FIRST_WITH_TF32)
-    return delta_status_make(UNSUPPORTED, "--math tf32: the GPU is %s, and sm_80 is the first with TF32; leave --math out",
-                             device->base.instruction_set);
+    return delta_status_make(UNSUPPORTED, "--math tf32: the GPU is sm_%d%d, and sm_80 is the first with TF32; leave --math out",
+                             device->capability_major, device->capability_minor);
   if (override && strcmp(override, "0") == 0)
     return delta_status_make(UNSUPPORTED,
                              "--math tf32: NVIDIA_TF32_OVERRIDE=0 in the environment turns TF32 off: unset it, or leave --math out");
