@@ -166,16 +166,16 @@ static delta_status_t find_workspace(const delta_kernel_t *kernel, conv_t *conv)
   switch (kernel->node->op) {
     case DELTA_CORE_CONV:
       return DELTA_CUDNN_CHECK(cudnnGetConvolutionForwardWorkspaceSize(library, conv->x, conv->weights, conv->convolution, conv->y,
-                                                                       (cudnnConvolutionFwdAlgo_t)kernel->row->variant,
+                                                                       (cudnnConvolutionFwdAlgo_t)delta_cuda_kernel_row(kernel)->variant,
                                                                        &conv->library_bytes));
     case DELTA_CORE_CONV_DATA:
-      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(library, conv->weights, conv->y, conv->convolution, conv->x,
-                                                                            (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant,
-                                                                            &conv->library_bytes));
+      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(
+          library, conv->weights, conv->y, conv->convolution, conv->x,
+          (cudnnConvolutionBwdDataAlgo_t)delta_cuda_kernel_row(kernel)->variant, &conv->library_bytes));
     default:
-      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(library, conv->x, conv->y, conv->convolution, conv->weights,
-                                                                              (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant,
-                                                                              &conv->library_bytes));
+      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(
+          library, conv->x, conv->y, conv->convolution, conv->weights,
+          (cudnnConvolutionBwdFilterAlgo_t)delta_cuda_kernel_row(kernel)->variant, &conv->library_bytes));
   }
 }
 
@@ -247,8 +247,8 @@ delta_status_t delta_cuda_conv_run(const delta_kernel_t *kernel, const delta_ker
   DELTA_RETURN_IF_ERROR(padded_input(conv, buffers->inputs[0], buffers->workspace, stream, &x));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnConvolutionForward(
       delta_cuda_device(kernel->device)->cudnn, factors.one, conv->x, x, conv->weights, buffers->inputs[1], conv->convolution,
-      (cudnnConvolutionFwdAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero,
-      conv->y, buffers->outputs[0])));
+      (cudnnConvolutionFwdAlgo_t)delta_cuda_kernel_row(kernel)->variant, (char *)buffers->workspace + conv->padded_bytes,
+      conv->library_bytes, factors.zero, conv->y, buffers->outputs[0])));
   return add_bias(kernel, buffers, stream);
 }
 
@@ -256,10 +256,10 @@ delta_status_t delta_cuda_conv_data_run(const delta_kernel_t *kernel, const delt
   const conv_t *conv = kernel->state;
   const factors_t factors = factors_of(conv->dtype);
   void *dx = conv->is_padded ? buffers->workspace : buffers->outputs[0];
-  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(
-      cudnnConvolutionBackwardData(delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y,
-                                   buffers->inputs[0], conv->convolution, (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant,
-                                   (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero, conv->x, dx)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnConvolutionBackwardData(
+      delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y, buffers->inputs[0],
+      conv->convolution, (cudnnConvolutionBwdDataAlgo_t)delta_cuda_kernel_row(kernel)->variant,
+      (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero, conv->x, dx)));
   if (conv->is_padded) DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&conv->back, buffers->outputs[0], dx, stream)));
   return add_bias(kernel, buffers, stream);
 }
@@ -271,6 +271,6 @@ delta_status_t delta_cuda_conv_weight_run(const delta_kernel_t *kernel, const de
   DELTA_RETURN_IF_ERROR(padded_input(conv, buffers->inputs[0], buffers->workspace, stream, &x));
   return DELTA_CUDNN_CHECK(cudnnConvolutionBackwardFilter(
       delta_cuda_device(kernel->device)->cudnn, factors.one, conv->x, x, conv->y, buffers->inputs[1], conv->convolution,
-      (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes,
-      factors.zero, conv->weights, buffers->outputs[0]));
+      (cudnnConvolutionBwdFilterAlgo_t)delta_cuda_kernel_row(kernel)->variant, (char *)buffers->workspace + conv->padded_bytes,
+      conv->library_bytes, factors.zero, conv->weights, buffers->outputs[0]));
 }

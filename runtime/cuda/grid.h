@@ -133,6 +133,24 @@ DELTA_DEVICE int64_t delta_line_start(const delta_line_set_t &lines, uint64_t li
   return (int64_t)outer * lines.size * lines.inner + (int64_t)(line - outer * lines.by_inner.divisor);
 }
 
+// A thread's line in the round that begins at line `first`.
+typedef struct delta_line {
+  uint64_t number;
+  bool is_there;
+  int64_t size, start; // 0 where it is not there
+} delta_line_t;
+
+template <typename Team>
+DELTA_DEVICE delta_line_t delta_line_of(const delta_line_set_t &lines, uint64_t first) {
+  delta_line_t line = {first + Team::line(), false, 0, 0};
+  line.is_there = line.number < lines.count;
+  if (line.is_there) {
+    line.size = lines.size;
+    line.start = delta_line_start(lines, line.number);
+  }
+  return line;
+}
+
 #define DELTA_EACH_ROUND(Team, block, lines) \
   for (uint64_t block = (uint64_t)blockIdx.x * Team::LINES; block < (lines).count; block += (uint64_t)gridDim.x * Team::LINES)
 

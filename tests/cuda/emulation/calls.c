@@ -43,6 +43,7 @@ static void unlock_state(void) {
 
 delta_emulated_settings_t delta_emulated_defaults(void) {
   return (delta_emulated_settings_t){.devices = 1,
+                                     .driver_version = 13000,
                                      .device_bytes = UINT64_C(4) << 30,
                                      .has_virtual_memory = true,
                                      .capability_major = 9,
