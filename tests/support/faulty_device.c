@@ -4,28 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct faulty_tier {
-  delta_tier_t base;
-  delta_tier_t *inner; // Owned.
-} faulty_tier_t;
+#include "tests/support/outer_tier.h"
 
 static delta_test_faults_t *faults;
 static delta_device_driver_t driver;
 static const delta_device_driver_t *cpu_driver;
 
-static void faulty_destroy(delta_tier_t *base) {
-  faulty_tier_t *tier = (faulty_tier_t *)base;
-  delta_tier_destroy(tier->inner);
-  free(tier);
-}
-
-static delta_status_t faulty_resize(delta_tier_t *base, uint64_t size_bytes) {
-  delta_tier_t *inner = ((faulty_tier_t *)base)->inner;
-  return size_bytes > inner->size_bytes ? delta_tier_reserve(inner, size_bytes) : delta_tier_trim(inner, size_bytes);
-}
-
 static delta_status_t faulty_write(delta_tier_t *base, uint64_t offset_bytes, const void *data, size_t size_bytes) {
-  delta_tier_t *inner = ((faulty_tier_t *)base)->inner;
+  delta_tier_t *inner = delta_test_inner_tier(base);
   const uint32_t number = faults->writes++;
   if (number == faults->failing_write) return delta_status_make(IO, "write number %u is one that fails", number);
   if (number != faults->write || size_bytes == 0) return delta_tier_write(inner, offset_bytes, data, size_bytes);
@@ -39,26 +25,17 @@ static delta_status_t faulty_write(delta_tier_t *base, uint64_t offset_bytes, co
 }
 
 static delta_status_t faulty_read(delta_tier_t *base, uint64_t offset_bytes, void *data, size_t size_bytes) {
-  delta_status_t status = delta_tier_read(((faulty_tier_t *)base)->inner, offset_bytes, data, size_bytes);
+  delta_status_t status = delta_tier_read(delta_test_inner_tier(base), offset_bytes, data, size_bytes);
   if (faults->reads++ == faults->read) ((uint8_t *)data)[0] ^= 1;
   return status;
 }
 
 static const delta_tier_driver_t tier_driver = {
-    .destroy = faulty_destroy, .resize = faulty_resize, .write = faulty_write, .read = faulty_read};
+    .destroy = delta_test_outer_tier_destroy, .resize = delta_test_outer_tier_resize, .write = faulty_write, .read = faulty_read};
 
 static delta_status_t faulty_tier_create(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                          delta_tier_t **out_tier) {
-  faulty_tier_t *tier = calloc(1, sizeof *tier);
-  if (!tier) return delta_status_make(OUT_OF_MEMORY, "a tier for a test");
-  delta_status_t status = cpu_driver->tier_create(device, options, allocator, &tier->inner);
-  if (status) {
-    free(tier);
-    return status;
-  }
-  tier->base = (delta_tier_t){.driver = &tier_driver, .allocator = allocator, .is_beside_compute = tier->inner->is_beside_compute};
-  *out_tier = &tier->base;
-  return DELTA_OK;
+  return delta_test_outer_tier_create(cpu_driver, device, options, &tier_driver, allocator, out_tier);
 }
 
 static delta_status_t faulty_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel,

@@ -10,18 +10,13 @@
 #include "base/clock.h"
 #include "runtime/cpu/kernel.h"
 #include "tests/support/model_run.h"
-
-typedef struct surprise_tier {
-  delta_tier_t base;
-  delta_tier_t *inner; // Owned.
-  uint64_t drawn[2];   // state of the delays of writes and reads
-} surprise_tier_t;
+#include "tests/support/outer_tier.h"
 
 static delta_test_surprises_t *script;
 static delta_device_driver_t driver;
 static const delta_device_driver_t *cpu_driver;
 static atomic_bool is_released;
-static uint64_t kernel_draws;
+static uint64_t kernel_draws, copy_draws[2]; // states of what is drawn; copies: of writes and of reads, begun with the tier
 
 void delta_test_surprises_release(void) { atomic_store(&is_released, true); }
 
@@ -41,59 +36,37 @@ static void be_slow(double start_seconds, size_t size_bytes) {
   if (left_seconds > 0) sleep_for(left_seconds);
 }
 
-static void surprise_destroy(delta_tier_t *base) {
-  surprise_tier_t *tier = (surprise_tier_t *)base;
-  delta_tier_destroy(tier->inner);
-  free(tier);
-}
-
-static delta_status_t surprise_resize(delta_tier_t *base, uint64_t size_bytes) {
-  delta_tier_t *inner = ((surprise_tier_t *)base)->inner;
-  return size_bytes > inner->size_bytes ? delta_tier_reserve(inner, size_bytes) : delta_tier_trim(inner, size_bytes);
-}
-
 static delta_status_t surprise_write(delta_tier_t *base, uint64_t offset_bytes, const void *data, size_t size_bytes) {
-  surprise_tier_t *tier = (surprise_tier_t *)base;
   const uint32_t number = script->writes++;
   const double start_seconds = delta_clock_seconds();
-  be_late(&tier->drawn[0], script->copy_delay_seconds);
+  be_late(&copy_draws[0], script->copy_delay_seconds);
   while (number == script->write_that_hangs && !atomic_load(&is_released)) sleep_for(0.01);
   if (number >= script->write_that_fails && number - script->write_that_fails < script->writes_that_fail) {
     return delta_status_make(IO, "write number %u is one that fails", number);
   }
-  delta_status_t status = delta_tier_write(tier->inner, offset_bytes, data, size_bytes);
+  delta_status_t status = delta_tier_write(delta_test_inner_tier(base), offset_bytes, data, size_bytes);
   be_slow(start_seconds, size_bytes);
   return status;
 }
 
 static delta_status_t surprise_read(delta_tier_t *base, uint64_t offset_bytes, void *data, size_t size_bytes) {
-  surprise_tier_t *tier = (surprise_tier_t *)base;
   const uint32_t number = script->reads++;
   const double start_seconds = delta_clock_seconds();
-  be_late(&tier->drawn[1], script->copy_delay_seconds);
+  be_late(&copy_draws[1], script->copy_delay_seconds);
   if (number == script->read_that_fails) return delta_status_make(IO, "read number %u is one that fails", number);
-  delta_status_t status = delta_tier_read(tier->inner, offset_bytes, data, size_bytes);
+  delta_status_t status = delta_tier_read(delta_test_inner_tier(base), offset_bytes, data, size_bytes);
   be_slow(start_seconds, size_bytes);
   return status;
 }
 
 static const delta_tier_driver_t tier_driver = {
-    .destroy = surprise_destroy, .resize = surprise_resize, .write = surprise_write, .read = surprise_read};
+    .destroy = delta_test_outer_tier_destroy, .resize = delta_test_outer_tier_resize, .write = surprise_write, .read = surprise_read};
 
 static delta_status_t surprise_tier_create(delta_device_t *device, const delta_tier_options_t *options, delta_allocator_t allocator,
                                            delta_tier_t **out_tier) {
-  surprise_tier_t *tier = calloc(1, sizeof *tier);
-  if (!tier) return delta_status_make(OUT_OF_MEMORY, "a tier for a test");
-  delta_status_t status = cpu_driver->tier_create(device, options, allocator, &tier->inner);
-  if (status) {
-    free(tier);
-    return status;
-  }
-  tier->base = (delta_tier_t){.driver = &tier_driver, .allocator = allocator, .is_beside_compute = tier->inner->is_beside_compute};
-  tier->drawn[0] = script->seed;
-  tier->drawn[1] = script->seed ^ UINT64_C(0x5851F42D4C957F2D);
-  *out_tier = &tier->base;
-  return DELTA_OK;
+  copy_draws[0] = script->seed;
+  copy_draws[1] = script->seed ^ UINT64_C(0x5851F42D4C957F2D);
+  return delta_test_outer_tier_create(cpu_driver, device, options, &tier_driver, allocator, out_tier);
 }
 
 // Kernels of libraries are not instrumented: a sanitizer of threads sees here what they read and write.

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/emulation/sanitizers.h"
@@ -33,6 +34,20 @@ bool delta_emulated_enter(delta_emulated_entry_t *entry);
     if (delta_emulated_enter(&delta_entry)) return delta_emulated_error(failure);    \
     if (delta_emulated_fault()) return delta_emulated_error(delta_emulated_fault()); \
   } while (0)
+
+// The whole of two functions of a library: what makes one piece of zeroed memory, and what gives it back. 0 is success.
+#define DELTA_EMULATED_MAKE_CALL(call, type, status, failure) \
+  status call(type *out_self) {                               \
+    DELTA_EMULATED_ENTER(failure);                            \
+    *out_self = calloc(1, sizeof **out_self);                 \
+    return *out_self ? (status)0 : (failure);                 \
+  }
+#define DELTA_EMULATED_FREE_CALL(call, type, status, failure) \
+  status call(type self) {                                    \
+    DELTA_EMULATED_ENTER(failure);                            \
+    free(self);                                               \
+    return (status)0;                                         \
+  }
 
 // Remembers an error of the calling thread for cudaGetLastError, and returns it.
 cudaError_t delta_emulated_error(cudaError_t error);

@@ -119,17 +119,9 @@ static cublasStatus_t put_product(const char *call, const product_t *product, cu
 
 // ---- cuBLAS
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_ALLOC_FAILED);
-  *handle = calloc(1, sizeof **handle);
-  return *handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
-}
+DELTA_EMULATED_MAKE_CALL(cublasCreate_v2, cublasHandle_t, cublasStatus_t, CUBLAS_STATUS_ALLOC_FAILED)
 
-cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  free(handle);
-  return CUBLAS_STATUS_SUCCESS;
-}
+DELTA_EMULATED_FREE_CALL(cublasDestroy_v2, cublasHandle_t, cublasStatus_t, CUBLAS_STATUS_INTERNAL_ERROR)
 
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version) {
   DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
@@ -251,17 +243,9 @@ static cublasStatus_t set_attribute(void *object, const attribute_t *attributes,
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_ALLOC_FAILED);
-  *handle = calloc(1, sizeof **handle);
-  return *handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
-}
+DELTA_EMULATED_MAKE_CALL(cublasLtCreate, cublasLtHandle_t, cublasStatus_t, CUBLAS_STATUS_ALLOC_FAILED)
 
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  free(handle);
-  return CUBLAS_STATUS_SUCCESS;
-}
+DELTA_EMULATED_FREE_CALL(cublasLtDestroy, cublasLtHandle_t, cublasStatus_t, CUBLAS_STATUS_INTERNAL_ERROR)
 
 size_t cublasLtGetVersion(void) { return CUBLAS_VERSION; }
 
@@ -274,11 +258,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  free(description);
-  return CUBLAS_STATUS_SUCCESS;
-}
+DELTA_EMULATED_FREE_CALL(cublasLtMatmulDescDestroy, cublasLtMatmulDesc_t, cublasStatus_t, CUBLAS_STATUS_INTERNAL_ERROR)
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const void *value,
                                               size_t size_bytes) {
@@ -306,11 +286,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  free(layout);
-  return CUBLAS_STATUS_SUCCESS;
-}
+DELTA_EMULATED_FREE_CALL(cublasLtMatrixLayoutDestroy, cublasLtMatrixLayout_t, cublasStatus_t, CUBLAS_STATUS_INTERNAL_ERROR)
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
                                                 size_t size_bytes) {
@@ -335,11 +311,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  free(preference);
-  return CUBLAS_STATUS_SUCCESS;
-}
+DELTA_EMULATED_FREE_CALL(cublasLtMatmulPreferenceDestroy, cublasLtMatmulPreference_t, cublasStatus_t, CUBLAS_STATUS_INTERNAL_ERROR)
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size_bytes) {

@@ -64,17 +64,8 @@ void cudnnGetLastErrorString(char *message, size_t most_bytes) {
 
 size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
 
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
-  DELTA_EMULATED_ENTER(CUDNN_STATUS_NOT_INITIALIZED);
-  *handle = calloc(1, sizeof **handle);
-  return *handle ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
-}
-
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  DELTA_EMULATED_ENTER(CUDNN_STATUS_INTERNAL_ERROR);
-  free(handle);
-  return CUDNN_STATUS_SUCCESS;
-}
+DELTA_EMULATED_MAKE_CALL(cudnnCreate, cudnnHandle_t, cudnnStatus_t, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)
+DELTA_EMULATED_FREE_CALL(cudnnDestroy, cudnnHandle_t, cudnnStatus_t, CUDNN_STATUS_INTERNAL_ERROR)
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   DELTA_EMULATED_ENTER(CUDNN_STATUS_INTERNAL_ERROR);
@@ -91,17 +82,9 @@ cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream) {
 // ---- Descriptions
 
 // Create and destroy of one kind.
-#define DESCRIPTOR(name, type)                                                                      \
-  cudnnStatus_t cudnnCreate##name(type *descriptor) {                                               \
-    DELTA_EMULATED_ENTER(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);                       \
-    *descriptor = calloc(1, sizeof **descriptor);                                                   \
-    return *descriptor ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED; \
-  }                                                                                                 \
-  cudnnStatus_t cudnnDestroy##name(type descriptor) {                                               \
-    DELTA_EMULATED_ENTER(CUDNN_STATUS_INTERNAL_ERROR);                                              \
-    free(descriptor);                                                                               \
-    return CUDNN_STATUS_SUCCESS;                                                                    \
-  }
+#define DESCRIPTOR(name, type)                                                                                         \
+  DELTA_EMULATED_MAKE_CALL(cudnnCreate##name, type, cudnnStatus_t, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) \
+  DELTA_EMULATED_FREE_CALL(cudnnDestroy##name, type, cudnnStatus_t, CUDNN_STATUS_INTERNAL_ERROR)
 DESCRIPTOR(TensorDescriptor, cudnnTensorDescriptor_t)
 DESCRIPTOR(FilterDescriptor, cudnnFilterDescriptor_t)
 DESCRIPTOR(ConvolutionDescriptor, cudnnConvolutionDescriptor_t)
@@ -522,16 +505,9 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, c
                                       cudnnConvolutionFwdAlgo_t algorithm, void *workspace, size_t workspace_bytes, const void *beta,
                                       const cudnnTensorDescriptor_t y_layout, void *y) {
   DELTA_EMULATED_ENTER(CUDNN_STATUS_EXECUTION_FAILED);
-  const convolution_call_t call = {.name = __func__,
-                                   .tensors = {x_layout, &w_layout->tensor, y_layout},
-                                   .data = {x, w, y},
-                                   .convolution = convolution,
-                                   .result = Y,
-                                   .algorithm = (int)algorithm,
-                                   .workspace = workspace,
-                                   .workspace_bytes = workspace_bytes,
-                                   .alpha = alpha,
-                                   .beta = beta};
+  const convolution_call_t call = {
+      __func__, {x_layout, &w_layout->tensor, y_layout}, {x, w, y}, convolution, Y, (int)algorithm, workspace, workspace_bytes, alpha,
+      beta};
   return convolve(handle, &call);
 }
 
@@ -541,16 +517,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
                                            void *workspace, size_t workspace_bytes, const void *beta,
                                            const cudnnTensorDescriptor_t dx_layout, void *dx) {
   DELTA_EMULATED_ENTER(CUDNN_STATUS_EXECUTION_FAILED);
-  const convolution_call_t call = {.name = __func__,
-                                   .tensors = {dx_layout, &w_layout->tensor, dy_layout},
-                                   .data = {dx, w, dy},
-                                   .convolution = convolution,
-                                   .result = X,
-                                   .algorithm = (int)algorithm,
-                                   .workspace = workspace,
-                                   .workspace_bytes = workspace_bytes,
-                                   .alpha = alpha,
-                                   .beta = beta};
+  const convolution_call_t call = {
+      __func__, {dx_layout, &w_layout->tensor, dy_layout}, {dx, w, dy}, convolution, X, (int)algorithm, workspace, workspace_bytes, alpha,
+      beta};
   return convolve(handle, &call);
 }
 
@@ -560,16 +529,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
                                              void *workspace, size_t workspace_bytes, const void *beta,
                                              const cudnnFilterDescriptor_t dw_layout, void *dw) {
   DELTA_EMULATED_ENTER(CUDNN_STATUS_EXECUTION_FAILED);
-  const convolution_call_t call = {.name = __func__,
-                                   .tensors = {x_layout, &dw_layout->tensor, dy_layout},
-                                   .data = {x, dw, dy},
-                                   .convolution = convolution,
-                                   .result = W,
-                                   .algorithm = (int)algorithm,
-                                   .workspace = workspace,
-                                   .workspace_bytes = workspace_bytes,
-                                   .alpha = alpha,
-                                   .beta = beta};
+  const convolution_call_t call = {
+      __func__, {x_layout, &dw_layout->tensor, dy_layout}, {x, dw, dy}, convolution, W, (int)algorithm, workspace, workspace_bytes, alpha,
+      beta};
   return convolve(handle, &call);
 }
 

@@ -269,44 +269,26 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count, const ch
   return result;
 }
 
-static nvrtcResult get_size(const text_t *text, size_t extra, size_t *out_size) {
-  *out_size = text->size_bytes + extra;
-  return NVRTC_SUCCESS;
-}
+// X(size call, text call, text of the program, 1 where a zero ends it). PTX is the same thing as CUBIN here.
+#define TEXT_CALLS(X)                            \
+  X(nvrtcGetCUBINSize, nvrtcGetCUBIN, object, 0) \
+  X(nvrtcGetPTXSize, nvrtcGetPTX, object, 0)     \
+  X(nvrtcGetProgramLogSize, nvrtcGetProgramLog, log, 1)
 
-static nvrtcResult get_text(const text_t *text, size_t extra, char *out) {
+static void get_text(const text_t *text, size_t ends, char *out) {
   if (text->size_bytes) memcpy(out, text->data, text->size_bytes);
-  if (extra) out[text->size_bytes] = '\0';
-  return NVRTC_SUCCESS;
+  if (ends) out[text->size_bytes] = '\0';
 }
 
-nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_size(&program->object, 0, size);
-}
-
-nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_text(&program->object, 0, cubin);
-}
-
-// PTX is the same thing here.
-nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *size) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_size(&program->object, 0, size);
-}
-
-nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_text(&program->object, 0, ptx);
-}
-
-nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_size(&program->log, 1, size);
-}
-
-nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log) {
-  DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);
-  return get_text(&program->log, 1, log);
-}
+#define TEXT_CALL(size_call, text_call, text, ends)               \
+  nvrtcResult size_call(nvrtcProgram program, size_t *out_size) { \
+    DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);             \
+    *out_size = program->text.size_bytes + (ends);                \
+    return NVRTC_SUCCESS;                                         \
+  }                                                               \
+  nvrtcResult text_call(nvrtcProgram program, char *out) {        \
+    DELTA_EMULATED_ENTER(NVRTC_ERROR_INTERNAL_ERROR);             \
+    get_text(&program->text, (ends), out);                        \
+    return NVRTC_SUCCESS;                                         \
+  }
+TEXT_CALLS(TEXT_CALL)

@@ -176,33 +176,30 @@ static void hide_allocation(allocation_t *allocation) {
   drop_allocation(allocation);
 }
 
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
-  DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
-  uint8_t *start = (uint8_t *)(uintptr_t)ptr;
-  lock_allocations();
-  const bool is_right =
-      for_each_shown(start, size, NULL) && delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_RESERVED);
-  if (is_right) for_each_shown(start, size, hide_allocation);
-  unlock_allocations();
-  if (!is_right) delta_emulated_report("%s: the part does not consist of whole mapped allocations", __func__);
-  return is_right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 static void open_allocation(allocation_t *allocation) {
   mprotect(allocation->shown, allocation->size_bytes, PROT_READ | PROT_WRITE);
   if (!allocation->is_filled) memset(allocation->shown, DELTA_EMULATED_FILL, allocation->size_bytes);
   allocation->is_filled = true;
 }
 
+// What is shown from `start` on is no longer what it was, and `change` is done to each allocation there.
+static CUresult change_shown(const char *call, uint8_t *start, size_t size, delta_emulated_granule_t from, delta_emulated_granule_t to,
+                             void (*change)(allocation_t *allocation)) {
+  lock_allocations();
+  const bool is_right = for_each_shown(start, size, NULL) && delta_emulated_move_granules(start, size, from, to);
+  if (is_right) for_each_shown(start, size, change);
+  unlock_allocations();
+  if (!is_right) delta_emulated_report("%s: the part does not consist of whole mapped allocations", call);
+  return is_right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
+  return change_shown(__func__, (uint8_t *)(uintptr_t)ptr, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_RESERVED, hide_allocation);
+}
+
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
-  uint8_t *start = (uint8_t *)(uintptr_t)ptr;
   if (count != 1 || !is_on_device(&desc->location) || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
-  lock_allocations();
-  const bool is_right =
-      for_each_shown(start, size, NULL) && delta_emulated_move_granules(start, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_ACCESSIBLE);
-  if (is_right) for_each_shown(start, size, open_allocation);
-  unlock_allocations();
-  if (!is_right) delta_emulated_report("%s: the part does not consist of whole mapped allocations", __func__);
-  return is_right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return change_shown(__func__, (uint8_t *)(uintptr_t)ptr, size, DELTA_EMULATED_MAPPED, DELTA_EMULATED_ACCESSIBLE, open_allocation);
 }
