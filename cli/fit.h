@@ -54,6 +54,7 @@ DELTA_MUST_USE delta_status_t delta_fit_parse_budgets(const char *text, delta_fi
 DELTA_MUST_USE delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table);
 void delta_fit_deinit(delta_fit_table_t *table); // Safe with a table that has its allocator alone.
 
+// To stdout, for people, and as one object.
 void delta_fit_print_text(const delta_fit_table_t *table, const delta_fit_request_t *request);
 DELTA_MUST_USE delta_status_t delta_fit_print_json(const delta_fit_table_t *table, const delta_fit_request_t *request);
 
