@@ -6,12 +6,25 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#include <stdatomic.h>
 
-bool delta_sha256_x86_is_available(void) {
+static bool has_instructions(void) {
   enum { EXTENDED_FEATURES = 7, SHA_BIT = 1 << 29, SSSE3_BIT = 1 << 9, SSE41_BIT = 1 << 19 };
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & SSSE3_BIT) || !(c & SSE41_BIT)) return false;
   return __get_cpuid_count(EXTENDED_FEATURES, 0, &a, &b, &c, &d) && (b & SHA_BIT);
+}
+
+// The processor is asked once: on a virtual machine the question takes longer than hashing a few lines.
+bool delta_sha256_x86_is_available(void) {
+  enum { UNKNOWN, NO, YES };
+  static atomic_int answer = UNKNOWN;
+  int known = atomic_load_explicit(&answer, memory_order_relaxed);
+  if (known == UNKNOWN) {
+    known = has_instructions() ? YES : NO;
+    atomic_store_explicit(&answer, known, memory_order_relaxed);
+  }
+  return known == YES;
 }
 
 // The instructions want the eight words of the state as {a, b, e, f} and {c, d, g, h}, highest first.

@@ -68,11 +68,43 @@ static delta_status_t offer_gap(greedy_look_t *look, uint32_t gap) {
   return DELTA_OK;
 }
 
-static int compare_offers(const void *left, const void *right) {
-  const delta_search_offer_t *a = left, *b = right;
-  if (a->score != b->score) return a->score < b->score ? -1 : 1;
-  if (a->gap != b->gap) return a->gap < b->gap ? -1 : 1;
-  return (int)a->action - (int)b->action;
+static bool is_cheaper(const delta_search_offer_t *a, const delta_search_offer_t *b) {
+  if (a->score != b->score) return a->score < b->score;
+  if (a->gap != b->gap) return a->gap < b->gap;
+  return a->action < b->action;
+}
+
+static void swap_offers(delta_search_offer_t *a, delta_search_offer_t *b) {
+  const delta_search_offer_t other = *a;
+  *a = *b;
+  *b = other;
+}
+
+// Few offers are ever looked at, so no more of them are sorted: those from state->sorted_offers on are a heap that lies from the end of the list backwards.
+static void sink_offer(delta_search_offer_t *last, size_t count, size_t at) {
+  for (size_t child; (child = 2 * at + 1) < count; at = child) {
+    if (child + 1 < count && is_cheaper(last - child - 1, last - child)) ++child;
+    if (!is_cheaper(last - child, last - at)) return;
+    swap_offers(last - child, last - at);
+  }
+}
+
+static void pile_offers(delta_search_state_t *state) {
+  const size_t count = state->offers.count;
+  state->sorted_offers = 0;
+  for (size_t at = count / 2; at-- > 0;) sink_offer(&state->offers.items[count - 1], count, at);
+}
+
+// Of the offers sorted by price, number `index`; those before it have been asked for.
+static const delta_search_offer_t *find_offer(delta_search_state_t *state, size_t index) {
+  delta_search_offer_t *items = state->offers.items;
+  const size_t count = state->offers.count;
+  if (index == state->sorted_offers) {
+    swap_offers(&items[index], &items[count - 1]); // the cheapest is the heap's first, which lies last
+    ++state->sorted_offers;
+    if (state->sorted_offers < count) sink_offer(&items[count - 1], count - state->sorted_offers, 0);
+  }
+  return &items[index];
 }
 
 // What lives at the fullest step and is not used by it. In a closure, also what is made for it, and what it is made for.
@@ -139,7 +171,7 @@ static delta_status_t take_many(const greedy_look_t *look, bool *out_taken) {
   uint32_t count = 0;
   remember_actions(state);
   for (size_t i = 0; i < state->offers.count && bytes < wanted_bytes; ++i) {
-    const delta_search_offer_t *offer = &state->offers.items[i];
+    const delta_search_offer_t *offer = find_offer(state, i);
     if (offer->action == DELTA_ACTION_KEEP || now->actions[offer->gap] != state->map.defaults[offer->gap]) continue;
     delta_search_set(state, now->actions, offer->gap, offer->action);
     bytes += state->problem->tensors[state->map.tensors[offer->gap]].size_bytes;
@@ -159,7 +191,7 @@ static delta_status_t take_one(const greedy_look_t *look, bool *out_taken) {
   *out_taken = false;
   remember_actions(state);
   for (size_t i = 0; i < state->offers.count && i < most_tries; ++i) {
-    const delta_search_offer_t *offer = &state->offers.items[i];
+    const delta_search_offer_t *offer = find_offer(state, i);
     if (look->is_descent && delta_search_is_over(state)) break;
     delta_search_set(state, state->now.actions, offer->gap, offer->action);
     DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
@@ -177,7 +209,7 @@ static delta_status_t look_and_take(greedy_look_t *look, bool *out_taken) {
   DELTA_RETURN_IF_ERROR(look_at_steps(state, look));
   DELTA_RETURN_IF_ERROR(offer_gaps(look));
   if (state->offers.count == 0) return DELTA_OK;
-  qsort(state->offers.items, state->offers.count, sizeof *state->offers.items, compare_offers);
+  pile_offers(state);
   DELTA_RETURN_IF_ERROR(take_many(look, out_taken));
   return *out_taken ? DELTA_OK : take_one(look, out_taken);
 }

@@ -8,7 +8,7 @@
 
 // ---- Steps and buffers: there is room for them, made once for each run or copy
 
-static delta_status_t make_room(delta_quick_t *quick, uint32_t buffer_count, uint32_t pair_count) {
+static delta_status_t make_more_room(delta_quick_t *quick, uint32_t buffer_count, uint32_t pair_count) {
   if (quick->steps.count + 2 >= NONE || quick->buffers.count + buffer_count >= NONE)
     return delta_status_make(UNSUPPORTED, "the program has more than 2^32 steps or buffers");
   if (quick->steps.count == quick->steps.capacity)
@@ -18,6 +18,13 @@ static delta_status_t make_room(delta_quick_t *quick, uint32_t buffer_count, uin
   if (quick->pairs.count + pair_count > quick->pairs.capacity)
     DELTA_RETURN_IF_ERROR(delta_array_reserve(quick->allocator, &quick->pairs, quick->pairs.count / 2 + pair_count + 64));
   return DELTA_OK;
+}
+
+static inline delta_status_t make_room(delta_quick_t *quick, uint32_t buffer_count, uint32_t pair_count) {
+  const bool has_room = quick->steps.count < quick->steps.capacity && quick->buffers.count + buffer_count <= quick->buffers.capacity &&
+                        quick->pairs.count + pair_count <= quick->pairs.capacity && quick->buffers.capacity < NONE &&
+                        quick->steps.capacity < NONE - 2;
+  return has_room ? DELTA_OK : make_more_room(quick, buffer_count, pair_count);
 }
 
 static uint32_t add_buffer(delta_quick_t *quick, uint32_t tensor, int64_t size_bytes) {
@@ -38,7 +45,7 @@ static void read_buffer(delta_quick_t *quick, uint32_t buffer, uint32_t s) {
   delta_quick_buffer_t *entry = &quick->buffers.items[buffer];
   delta_quick_step_t *step = &quick->steps.items[s];
   entry->last_step = s;
-  if (entry->writer == NONE || quick->steps.items[entry->writer].kind != DELTA_STEP_SWAP_IN) return;
+  if (!entry->is_copy_back) return;
   if (step->partner == NONE || entry->writer > step->partner) step->partner = entry->writer;
 }
 
@@ -91,6 +98,7 @@ static delta_status_t swap_in(delta_quick_t *quick, uint32_t tensor) {
   DELTA_RETURN_IF_ERROR(make_room(quick, 1, 0));
   add_step(quick, DELTA_STEP_SWAP_IN, (uint32_t)quick->buffers.count, residence->copy);
   residence->buffer = add_buffer(quick, tensor, quick->sizes[tensor]);
+  quick->buffers.items[residence->buffer].is_copy_back = true;
   return DELTA_OK;
 }
 
@@ -98,10 +106,10 @@ static delta_status_t swap_in(delta_quick_t *quick, uint32_t tensor) {
 
 static bool is_resident(const delta_quick_t *quick, uint32_t tensor) { return quick->residences[tensor].buffer != NONE; }
 
-static delta_status_t add_visitor(delta_quick_t *quick, uint32_t tensor) {
-  if (quick->residences[tensor].is_visitor) return DELTA_OK;
+static void add_visitor(delta_quick_t *quick, uint32_t tensor) {
+  if (quick->residences[tensor].is_visitor) return;
   quick->residences[tensor].is_visitor = true;
-  return delta_array_push(quick->allocator, &quick->visitors, &tensor);
+  quick->visitors[quick->visitor_count++] = tensor;
 }
 
 // Whether the producer may run once more here, and which of its inputs is missing first.
@@ -124,34 +132,34 @@ static delta_status_t run_again(delta_quick_t *quick, uint32_t producer) {
   const delta_quick_row_t *row = &quick->rows[producer];
   for (uint32_t k = 0; k < row->output_count; ++k) {
     const uint32_t output = quick->lists[row->outputs + k];
-    if (!is_resident(quick, output)) DELTA_RETURN_IF_ERROR(add_visitor(quick, output));
+    if (!is_resident(quick, output)) add_visitor(quick, output);
   }
   return run(quick, producer);
 }
 
 static delta_status_t ensure(delta_quick_t *quick, uint32_t tensor, bool *inout_possible) {
+  uint32_t pending_count = 0;
   if (is_resident(quick, tensor)) return DELTA_OK;
-  quick->pending.count = 0;
-  DELTA_RETURN_IF_ERROR(delta_array_push(quick->allocator, &quick->pending, &tensor));
-  while (quick->pending.count > 0) {
-    const uint32_t top = quick->pending.items[quick->pending.count - 1];
+  quick->pending[pending_count++] = tensor;
+  while (pending_count > 0) {
+    const uint32_t top = quick->pending[pending_count - 1];
     if (!is_resident(quick, top)) {
       uint32_t missing;
       if (quick->residences[top].is_on_host) {
-        DELTA_RETURN_IF_ERROR(add_visitor(quick, top));
+        add_visitor(quick, top);
         DELTA_RETURN_IF_ERROR(swap_in(quick, top));
       } else if (!may_rebuild(quick, quick->map->producers[top], &missing)) {
         *inout_possible = false;
         return DELTA_OK;
       } else if (missing != NONE) {
-        DELTA_RETURN_IF_ERROR(delta_array_push(quick->allocator, &quick->pending, &missing));
+        quick->pending[pending_count++] = missing;
         continue;
       } else {
         DELTA_RETURN_IF_ERROR(run_again(quick, quick->map->producers[top]));
       }
     }
     quick->residences[top].is_wanted = true;
-    --quick->pending.count;
+    --pending_count;
   }
   return DELTA_OK;
 }
@@ -165,13 +173,16 @@ static bool is_copied_first(const delta_quick_t *quick, uint32_t tensor) {
   return false;
 }
 
-static delta_status_t enter_gap(delta_quick_t *quick, uint32_t tensor) {
+static delta_status_t leave(delta_quick_t *quick, uint32_t tensor, uint8_t action) {
   delta_quick_residence_t *residence = &quick->residences[tensor];
-  const uint8_t action = quick->actions[residence->gap];
-  if (action == DELTA_ACTION_KEEP) return DELTA_OK;
   if (delta_action_swaps((delta_action_t)action)) DELTA_RETURN_IF_ERROR(swap_out(quick, tensor));
   residence->buffer = NONE;
   return DELTA_OK;
+}
+
+static inline delta_status_t enter_gap(delta_quick_t *quick, uint32_t tensor) {
+  const uint8_t action = quick->actions[quick->residences[tensor].gap];
+  return action == DELTA_ACTION_KEEP ? DELTA_OK : leave(quick, tensor, action);
 }
 
 static delta_status_t begin_tensor(delta_quick_t *quick, uint32_t tensor) {
@@ -199,21 +210,20 @@ static delta_status_t pass_splits(delta_quick_t *quick) {
     ++residence->gap;
     const uint8_t action = quick->actions[residence->gap];
     if (residence->buffer == NONE || residence->is_visitor || delta_action_stays((delta_action_t)action)) continue;
-    if (delta_action_swaps((delta_action_t)action)) DELTA_RETURN_IF_ERROR(swap_out(quick, tensor));
-    residence->buffer = NONE;
+    DELTA_RETURN_IF_ERROR(leave(quick, tensor, action));
   }
   return DELTA_OK;
 }
 
 static void dismiss_visitors(delta_quick_t *quick) {
-  for (size_t i = 0; i < quick->visitors.count; ++i) {
-    delta_quick_residence_t *residence = &quick->residences[quick->visitors.items[i]];
+  for (uint32_t i = 0; i < quick->visitor_count; ++i) {
+    delta_quick_residence_t *residence = &quick->residences[quick->visitors[i]];
     const uint8_t action = quick->actions[residence->gap];
     const bool stays = action == DELTA_ACTION_KEEP || (action == DELTA_ACTION_REBUILD_HOLD && residence->is_wanted);
     if (!stays) residence->buffer = NONE;
     residence->is_visitor = residence->is_wanted = false;
   }
-  quick->visitors.count = 0;
+  quick->visitor_count = 0;
 }
 
 static delta_status_t expand_place(delta_quick_t *quick, uint32_t place, bool *inout_possible) {
@@ -329,7 +339,8 @@ static void rewind_walk(delta_quick_t *quick, const uint8_t *actions, uint64_t c
   quick->host_bytes = quick->problem->home_bytes;
   quick->run_seconds = 0;
   quick->place = 0;
-  quick->steps.count = quick->buffers.count = quick->pairs.count = quick->visitors.count = 0;
+  quick->steps.count = quick->buffers.count = quick->pairs.count = 0;
+  quick->visitor_count = 0;
   memcpy(quick->residences, quick->at_start, quick->problem->tensor_count * sizeof *quick->residences);
 }
 
@@ -377,6 +388,9 @@ static delta_status_t allocate_rows(delta_quick_t *quick) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->inputs));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->outputs));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->at_start));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->visitors));
+  // What waits for others is a way through the program: each tensor once.
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&quick->region, (size_t)problem->tensor_count + 1, &quick->pending));
   return DELTA_REGION_ALLOCATE(&quick->region, problem->tensor_count, &quick->residences);
 }
 
@@ -462,8 +476,6 @@ void delta_quick_deinit(delta_quick_t *quick) {
   delta_array_deinit(quick->allocator, &quick->steps);
   delta_array_deinit(quick->allocator, &quick->buffers);
   delta_array_deinit(quick->allocator, &quick->pairs);
-  delta_array_deinit(quick->allocator, &quick->visitors);
-  delta_array_deinit(quick->allocator, &quick->pending);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) delta_array_deinit(quick->allocator, &quick->lanes[l]);
   delta_array_deinit(quick->allocator, &quick->live_bytes);
   delta_array_deinit(quick->allocator, &quick->early_bytes);

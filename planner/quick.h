@@ -24,6 +24,7 @@ typedef struct delta_quick_buffer {
   bool is_taken;   // another took its bytes over
   bool takes;      // it took those of another
   bool is_part;    // of a whole that was split in a row
+  bool is_copy_back;
 } delta_quick_buffer_t;
 
 // A problem step without what lies in the state area: entries of quick->lists.
@@ -66,6 +67,8 @@ typedef struct delta_quick {
   uint32_t input_count, output_count;
   delta_quick_residence_t *at_start;   // by tensor
   delta_quick_residence_t *residences; // by tensor
+  uint32_t *visitors, visitor_count;   // tensors brought back since the last base step
+  uint32_t *pending;                   // scratch: tensors that wait for others
   const uint8_t *actions;              // of the last call; borrowed
   uint64_t capacity_bytes, host_bytes; // of the last call
   uint64_t evaluation_count;
@@ -74,8 +77,6 @@ typedef struct delta_quick {
   DELTA_ARRAY(delta_quick_step_t) steps;
   DELTA_ARRAY(delta_quick_buffer_t) buffers;
   DELTA_ARRAY(delta_quick_pair_t) pairs;
-  DELTA_ARRAY(uint32_t) visitors;                 // tensors brought back since the last base step
-  DELTA_ARRAY(uint32_t) pending;                  // tensors that wait for others
   DELTA_ARRAY(uint32_t) lanes[DELTA_LANE_COUNT];  // the steps of each, once time has run
   DELTA_ARRAY(int64_t) live_bytes;                // by step
   DELTA_ARRAY(int64_t) early_bytes;               // by step: of copies that come back before they are needed

@@ -53,6 +53,7 @@ typedef struct delta_search_state {
   int64_t *slack_changes;                   // scratch: by place
   uint8_t *spare;                           // scratch: actions by gap
   DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
+  size_t sorted_offers;                     // of them; the others are a heap
   // Of the schedule measured last:
   DELTA_ARRAY(uint32_t) full_before; // by step: how many steps before it are too full
   uint32_t *positions;               // by place: its step

@@ -163,6 +163,9 @@ static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_
   return status;
 }
 
+// Who has less time for the plan has none for the best bound, which takes up to half a second.
+static const double least_proof_seconds = 1;
+
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
@@ -170,7 +173,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
   give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes),
-              index == 0 && maker->proves_bound);
+              index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);

@@ -25,7 +25,7 @@ typedef struct delta_plan_maker {
   delta_integer_solver_t solver;
   double limit_seconds, deadline_seconds; // of the search at hand
   double trying_seconds;                  // what other budgets took, for a report
-  bool proves_bound;                      // the first program's plan comes with the best lower bound
+  bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be

@@ -53,6 +53,8 @@ typedef struct delta_plan_options {
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
   int32_t threads; // 0: as many as the process may use
+  // Products of float32 in convolutions and matrix products: "float32", or "tf32" on GPUs that have it; NULL: float32, or the profile's.
+  const char *math;
   // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
   const char *profile;
   const char *save_profile; // a file that receives what was measured or read; NULL for none
@@ -119,6 +121,7 @@ struct delta_plan_summary {
   size_t struct_size; // the caller sets it to sizeof(delta_plan_summary_t) before the call
   const char *policy; // borrowed from the plan; NULL when there is none
   const char *device; // the one the plan is for; borrowed from the plan; NULL when there is none
+  const char *math;   // "float32", "tf32": static
   char numerics_id[17];
   uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;
