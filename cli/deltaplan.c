@@ -27,7 +27,7 @@
 // Everything a command line can set.
 typedef struct delta_plan_settings {
   const char *split, *device, *output, *budget, *host_budget, *policy, *levers, *loss, *external_data, *profile, *save_profile, *layout,
-      *dump_problem, *report, *trace, *model, *budgets;
+      *dump_problem, *report, *trace, *model, *budgets, *math;
   int64_t batch, class_axis, ignore_index, accumulate, threads, seed;
   double time_limit, learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_gradient_norm;
   int optimizer, batchnorm, init; // indices of their choices
@@ -170,8 +170,9 @@ static const delta_option_t option_rows[] = {
      .argument = "cpu|cuda[:N]|PROFILE.json",
      .offset = AT(device),
      .help = "The device to plan for: the CPU, a GPU of this machine by its number (0), or one that need not be there, by its profile: one "
-             "of those that are installed with Delta "
-             "(v100, p100, rtx3090, h100_pcie, h200, cpu2), or one that --save-profile wrote. What a profile has not measured is estimated "
+             "that is installed with Delta in share/delta/profiles "
+             "(v100.json, p100.json, rtx3090.json, h100_pcie.json, h200.json, cpu2.json), or one that --save-profile wrote. What a profile "
+             "has not measured is estimated "
              "by its roofline. The default budget is then the profile's memory less its reserve."},
     {.section = "DEVICE",
      .name = "--profile",
@@ -201,6 +202,16 @@ static const delta_option_t option_rows[] = {
      .minimum = 1,
      .maximum = 1024,
      .help = "Compute threads; by default all processors the process may use. Results depend on it, so the plan fixes it."},
+    {.section = "DEVICE",
+     .name = "--math",
+     .kind = DELTA_OPTION_TEXT,
+     .argument = "float32|tf32",
+     .offset = AT(math),
+     .help = "How GPUs multiply float32 in convolutions and matrix products. float32 (the default, or what the profile of --device says): "
+             "as it "
+             "is; tf32: factors rounded to 10 bits of fraction, for the tensor cores of GPUs from sm_80 on, several times as fast. Sums "
+             "and all "
+             "other operators, attention among them, stay float32. Results depend on it, so the plan fixes it."},
     {.section = "MODEL",
      .name = "--batch",
      .kind = DELTA_OPTION_INTEGER,
@@ -472,6 +483,7 @@ static delta_plan_options_t plan_options(const delta_plan_settings_t *settings, 
   options.batchnorm = batchnorm_choices[settings->batchnorm];
   options.batchnorm_unbiased = settings->batchnorm_unbiased;
   options.threads = (int32_t)settings->threads;
+  options.math = settings->math;
   options.profile = settings->profile;
   options.save_profile = settings->save_profile;
   options.layout = settings->layout;

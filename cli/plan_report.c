@@ -2,6 +2,7 @@
 #include "cli/plan_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
 
@@ -91,6 +92,8 @@ void delta_plan_report_text(const delta_plan_summary_t *summary, const char *mod
     print_size("budget", summary->budget_bytes);
   }
   print_step(summary);
+  // Processors have no choice.
+  if (strncmp(summary->device, "cpu", 3) != 0) printf("  %-28s %12s\n", "products of float32 by", summary->math);
   if (summary->parts > 1) printf("  %-28s %12lld\n", "parts along the batch", (long long)summary->parts);
   printf("  planned in %.2f s, numerics %s\n", summary->planning_seconds, summary->numerics_id);
   print_inputs(summary);
@@ -140,6 +143,7 @@ delta_status_t delta_plan_report_json(const delta_plan_summary_t *summary, const
   delta_json_write_string(&writer, "device", device);
   delta_json_write_string(&writer, "policy", summary->policy);
   delta_json_write_string(&writer, "numerics_id", summary->numerics_id);
+  delta_json_write_string(&writer, "math", summary->math);
   delta_json_write_int64(&writer, "nodes", (int64_t)summary->nodes);
   delta_json_write_int64(&writer, "batch", summary->batch);
   delta_json_write_int64(&writer, "parts", summary->parts);

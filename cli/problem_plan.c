@@ -12,6 +12,7 @@
 #include "planner/found.h"
 #include "planner/least.h"
 #include "planner/rival_plan.h"
+#include "plans/plan_json.h"
 #include "plans/problem_json.h"
 #include "runtime/integer_solver.h"
 
@@ -222,16 +223,11 @@ static void write_buffers(delta_json_writer_t *writer, const problem_plan_t *pla
 }
 
 static void write_steps(delta_json_writer_t *writer, const problem_plan_t *plan) {
-  static const char *const kinds[] = {
-#define KIND_NAME(id, name) name,
-      DELTA_STEP_KINDS(KIND_NAME)
-#undef KIND_NAME
-  };
   delta_json_begin_array(writer, "steps");
   for (uint32_t s = 0; s < plan->schedule->step_count; ++s) {
     const delta_schedule_step_t *step = &plan->schedule->steps[s];
     delta_json_begin_inline_object(writer, NULL);
-    delta_json_write_string(writer, "kind", kinds[step->kind]);
+    delta_json_write_string(writer, "kind", delta_step_kind_names.names[step->kind]);
     if (step->kind == DELTA_STEP_RUN) delta_json_write_string(writer, "node", plan->problem->steps[step->problem_step].name);
     delta_json_write_double(writer, "start_s", step->start_seconds);
     delta_json_write_double(writer, "end_s", step->end_seconds);

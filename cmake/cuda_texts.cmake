@@ -3,7 +3,7 @@ function(delta_cuda_texts target)
   set(folder ${PROJECT_BINARY_DIR}/generated)
   set(content "// Generated from the headers it names.\n")
   foreach(source runtime/cuda/element.h runtime/cuda/index.h runtime/cuda/expr_args.h onnx/graph/expr_math.h runtime/cuda/expr_device.h
-                 runtime/cuda/expr_pointwise.h runtime/cuda/expr_reduce.h runtime/cuda/expr_each.h)
+                 runtime/cuda/expr_group.h runtime/cuda/expr_pointwise.h runtime/cuda/expr_reduce.h runtime/cuda/expr_each.h)
     file(READ ${PROJECT_SOURCE_DIR}/${source} bytes HEX)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
     get_filename_component(name ${source} NAME_WE)

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "onnx/build.h"
+#include "plans/float_math.h"
 #include "plans/report.h"
 #include "plans/schedule.h"
 
@@ -44,6 +45,7 @@ typedef struct delta_plan_program {
 typedef struct delta_plan_numerics {
   const char *device; // "cpu"
   int32_t threads;
+  delta_float_math_t math; // never UNSAID once the plan is made
   const char *instruction_set;
   const char *libraries; // "onednn 2.6.3"
   char id[17];           // numerics_id: 16 hexadecimal digits

@@ -16,7 +16,7 @@ typedef struct delta_name_table {
   uint32_t count;
 } delta_name_table_t;
 extern const delta_name_table_t delta_dtype_names, delta_loss_names, delta_optimizer_names, delta_program_names, delta_batchnorm_names,
-    delta_state_kind_names, delta_lever_names, delta_class_names, delta_step_kind_names, delta_layout_names;
+    delta_state_kind_names, delta_lever_names, delta_class_names, delta_step_kind_names, delta_layout_names, delta_float_math_names;
 
 // Members of `build.optimizer`, of a schedule's scalars and of `totals`, in file order: X(field); a member has its field's name.
 #define DELTA_OPTIMIZER_REALS(X) X(momentum) X(weight_decay) X(beta1) X(beta2) X(epsilon)

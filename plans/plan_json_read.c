@@ -209,6 +209,17 @@ static delta_status_t read_model(const delta_plan_reader_t *reader, const delta_
   return read_digest(reader, object, "sha256", sizeof reader->plan->model_sha256, reader->plan->model_sha256);
 }
 
+// Left out by plans that compute as float32 says, also by those of programs that knew no other way.
+static delta_status_t read_math(const delta_plan_reader_t *reader, const delta_json_value_t *object, delta_float_math_t *out_math) {
+  uint32_t choice;
+  *out_math = DELTA_FLOAT_MATH_FLOAT32;
+  if (!delta_json_find(object, "math")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(read_choice(reader, object, "math", &delta_float_math_names, &choice));
+  if (choice != DELTA_FLOAT_MATH_TF32) return malformed(reader, "numerics.math", "expected 'tf32', or no such member");
+  *out_math = (delta_float_math_t)choice;
+  return DELTA_OK;
+}
+
 static delta_status_t read_numerics(const delta_plan_reader_t *reader, const delta_json_value_t *root) {
   delta_plan_numerics_t *numerics = &reader->plan->numerics;
   const delta_json_value_t *object = NULL;
@@ -217,6 +228,7 @@ static delta_status_t read_numerics(const delta_plan_reader_t *reader, const del
   DELTA_RETURN_IF_ERROR(read_text(reader, object, "device", &numerics->device));
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, object, "threads", 0, INT32_MAX, &threads));
   numerics->threads = (int32_t)threads;
+  DELTA_RETURN_IF_ERROR(read_math(reader, object, &numerics->math));
   DELTA_RETURN_IF_ERROR(read_text(reader, object, "instruction_set", &numerics->instruction_set));
   DELTA_RETURN_IF_ERROR(read_text(reader, object, "libraries", &numerics->libraries));
   return read_digest(reader, object, "id", sizeof numerics->id, numerics->id);

@@ -111,6 +111,7 @@ static void write_numerics(delta_json_writer_t *writer, const delta_plan_numeric
   delta_json_begin_object(writer, "numerics");
   delta_json_write_string(writer, "device", numerics->device);
   delta_json_write_int64(writer, "threads", numerics->threads);
+  if (numerics->math == DELTA_FLOAT_MATH_TF32) delta_json_write_string(writer, "math", delta_float_math_names.names[numerics->math]);
   delta_json_write_string(writer, "instruction_set", numerics->instruction_set);
   delta_json_write_string(writer, "libraries", numerics->libraries);
   delta_json_write_string(writer, "id", numerics->id);

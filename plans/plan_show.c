@@ -91,8 +91,9 @@ static delta_status_t list_states(const delta_plan_t *plan, delta_region_t *regi
 static delta_status_t describe_device(const delta_plan_t *plan, delta_region_t *region, const char **out_device) {
   const delta_plan_numerics_t *numerics = &plan->numerics;
   char *device = NULL;
-  DELTA_RETURN_IF_ERROR(delta_region_format(region, &device, "%s (%d %s, %s)", numerics->device, (int)numerics->threads,
-                                            numerics->threads == 1 ? "thread" : "threads", numerics->instruction_set));
+  DELTA_RETURN_IF_ERROR(delta_region_format(region, &device, "%s (%d %s, %s%s)", numerics->device, (int)numerics->threads,
+                                            numerics->threads == 1 ? "thread" : "threads", numerics->instruction_set,
+                                            numerics->math == DELTA_FLOAT_MATH_TF32 ? ", TF32" : ""));
   *out_device = device;
   return DELTA_OK;
 }

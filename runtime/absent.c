@@ -8,6 +8,7 @@
 
 #include "onnx/graph/units.h"
 #include "onnx/graph/virtual.h"
+#include "plans/plan_json.h"
 #include "runtime/profile.h"
 
 const char delta_absent_kernel[] = "estimated";
@@ -88,11 +89,18 @@ static delta_status_t check_threads(const delta_profile_t *profile, const delta_
                            options->threads);
 }
 
+static delta_status_t check_math(const delta_profile_t *profile, const delta_device_options_t *options, const char *path) {
+  if (options->math == DELTA_FLOAT_MATH_UNSAID || options->math == profile->math) return DELTA_OK;
+  return delta_status_make(MISMATCH, "profile '%s' is for products by %s, --math says %s: leave --math out", path,
+                           delta_float_math_names.names[profile->math], delta_float_math_names.names[options->math]);
+}
+
 static void describe(delta_device_t *device, const delta_profile_t *profile, const delta_device_options_t *options) {
   device->driver = &absent_driver;
   device->name = profile->device;
   device->log = options->log;
   device->threads = profile->threads;
+  device->math = profile->math;
   device->reads_virtual = true;
   device->granule_bytes = (size_t)delta_profile_number(profile, DELTA_PROFILE_GRANULE_BYTES);
   device->alignment_bytes = (size_t)delta_profile_number(profile, DELTA_PROFILE_ALIGNMENT_BYTES);
@@ -111,6 +119,7 @@ delta_status_t delta_absent_device_open(const char *path, const delta_device_opt
   delta_status_t status = DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_profile_load(path, DELTA_PROFILE_STRICT, allocator, &profile));
   DELTA_GOTO_IF_ERROR(status, check_threads(profile, options, path), cleanup);
+  DELTA_GOTO_IF_ERROR(status, check_math(profile, options, path), cleanup);
   DELTA_GOTO_IF_ERROR(status, DELTA_ALLOCATE(allocator, 1, &device), cleanup);
   describe(device, profile, options);
   device->allocator = allocator;

@@ -11,6 +11,7 @@
 #include <delta/log.h>
 
 #include "onnx/graph/graph.h"
+#include "plans/float_math.h"
 #include "plans/problem.h"
 #include "plans/schedule.h"
 #include "runtime/roofline.h"
@@ -40,8 +41,9 @@ typedef struct delta_kernel_buffers {
 } delta_kernel_buffers_t;
 
 typedef struct delta_device_options {
-  int32_t threads;        // compute threads; 0: as many as the process may use
-  bool reference_kernels; // only the plain reference kernels (tests)
+  int32_t threads;         // compute threads; 0: as many as the process may use
+  delta_float_math_t math; // refused where the device has no such
+  bool reference_kernels;  // only the plain reference kernels (tests)
   delta_log_sink_t log;
 } delta_device_options_t;
 
@@ -102,6 +104,7 @@ struct delta_device {
   delta_allocator_t allocator;
   delta_log_sink_t log;
   int32_t threads;
+  delta_float_math_t math;                 // never UNSAID
   bool host_addressable;                   // device memory can be read and written by the host directly
   bool has_queues;                         // calls return before their work has been done
   bool reads_virtual;                      // its kernels refuse virtual inputs where they cannot read them; else none may be given any

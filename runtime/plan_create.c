@@ -119,10 +119,11 @@ static delta_status_t open_model_and_device(delta_plan_maker_t *maker) {
   DELTA_RETURN_IF_ERROR(delta_model_load(&model_options, maker->allocator, &maker->model));
   DELTA_RETURN_IF_ERROR(delta_weights_check(maker->model, maker->plan->init_random, options->log));
   memcpy(maker->plan->model_sha256, maker->model->sha256, sizeof maker->plan->model_sha256);
-  const delta_device_options_t device_options = {.threads = options->threads, .log = options->log};
+  const delta_device_options_t device_options = {.threads = options->threads, .math = maker->plan->numerics.math, .log = options->log};
   DELTA_RETURN_IF_ERROR(check_outputs(maker));
   DELTA_RETURN_IF_ERROR(
       delta_device_open_any(options->device ? options->device : "cpu", &device_options, maker->allocator, &maker->device));
+  maker->plan->numerics.math = maker->device->math;
   return open_profile(maker);
 }
 
@@ -262,7 +263,7 @@ static delta_status_t name_numerics(delta_plan_maker_t *maker) {
       delta_region_copy_string(&maker->plan->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
   DELTA_RETURN_IF_ERROR(delta_region_copy_string(&maker->plan->region, device->libraries, strlen(device->libraries), &libraries));
   *numerics = (delta_plan_numerics_t){
-      .device = device_name, .threads = device->threads, .instruction_set = instruction_set, .libraries = libraries};
+      .device = device_name, .threads = device->threads, .math = device->math, .instruction_set = instruction_set, .libraries = libraries};
   const delta_program_parts_t *parts[DELTA_MOST_PROGRAMS];
   for (uint32_t i = 0; i < maker->part_count; ++i) parts[i] = &maker->parts[i];
   delta_program_numerics_id(parts, maker->part_count, device, numerics->id);

@@ -68,7 +68,7 @@ delta_status_t delta_plan_open_model(delta_plan_t *plan, const char *plan_path, 
   delta_device_t *device = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_plan_load_model(plan, &place, log, plan->allocator, &model), cleanup);
-  const delta_device_options_t device_options = {.threads = plan->numerics.threads, .log = log};
+  const delta_device_options_t device_options = {.threads = plan->numerics.threads, .math = plan->numerics.math, .log = log};
   DELTA_GOTO_IF_ERROR(status,
                       delta_status_annotate(delta_device_open_any(device_name ? device_name : plan->numerics.device, &device_options,
                                                                   plan->allocator, &device),

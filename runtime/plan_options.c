@@ -89,6 +89,17 @@ static delta_status_t apply_loss(const char *text, delta_plan_t *plan) {
   return DELTA_OK;
 }
 
+// What a GPU or a profile has of it, opening it tells.
+static delta_status_t apply_math(const delta_plan_options_t *options, delta_plan_t *plan) {
+  if (!options->math) return DELTA_OK;
+  const uint32_t first = DELTA_FLOAT_MATH_FLOAT32, index = find_name(options->math, strlen(options->math), &delta_float_math_names, first);
+  if (index == delta_float_math_names.count) return unknown_name("--math", options->math, &delta_float_math_names, first, plan->allocator);
+  if (index == DELTA_FLOAT_MATH_TF32 && (!options->device || strcmp(options->device, "cpu") == 0))
+    return delta_status_make(INVALID_ARGUMENT, "--math tf32: a CPU has no TF32; leave --math out, or plan for a GPU with --device cuda");
+  plan->numerics.math = (delta_float_math_t)index;
+  return DELTA_OK;
+}
+
 // A number of the user's, or the default where it was left out, within [least, most).
 static delta_status_t apply_number(const char *option, double given, double fallback, double least, double most, double *out_value) {
   *out_value = given < 0 && isfinite(given) ? fallback : given;
@@ -263,6 +274,7 @@ delta_status_t delta_plan_options_apply(const delta_plan_options_t *options, del
     return delta_status_make(INVALID_ARGUMENT, "--accumulate %lld: give a number of micro-steps from 1 to %d",
                              (long long)options->accumulate, MOST_MICRO_STEPS);
   }
+  DELTA_RETURN_IF_ERROR(apply_math(options, plan));
   if (options->threads < 0) return delta_status_make(INVALID_ARGUMENT, "--threads %d: give a number from 1 on", options->threads);
   DELTA_RETURN_IF_ERROR(check_budget(options->budget));
   if (options->host_budget) {

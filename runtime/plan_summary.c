@@ -4,7 +4,7 @@
 #include <delta/plan.h>
 
 #include "base/struct_size.h"
-#include "plans/plan.h"
+#include "plans/plan_json.h"
 
 delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary) {
   DELTA_RETURN_IF_ERROR(
@@ -15,6 +15,7 @@ delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary
       .struct_size = sizeof *out_summary,
       .policy = plan->policy,
       .device = plan->numerics.device,
+      .math = delta_float_math_names.names[plan->numerics.math],
       .nodes = totals->node_count,
       .batch = delta_plan_rows(plan),
       .trainable_parameters = (int64_t)totals->trainable_parameters,

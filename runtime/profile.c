@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "onnx/graph/graph_write.h"
 #include "onnx/graph/virtual.h"
+#include "plans/plan_json.h"
 #include "runtime/cache.h"
 
 // The processor as its maker or the system names it: speeds of one are not those of another.
@@ -36,6 +37,7 @@ static delta_status_t name_device(delta_profile_t *profile, const delta_device_t
   char *instruction_set = NULL, *libraries = NULL;
   profile->device = device->name;
   profile->threads = device->threads;
+  profile->math = device->math;
   DELTA_RETURN_IF_ERROR(
       delta_region_copy_string(&profile->region, device->instruction_set, strlen(device->instruction_set), &instruction_set));
   DELTA_RETURN_IF_ERROR(delta_region_format(&profile->region, &libraries, "delta %s, %s", DELTA_VERSION_STRING, device->libraries));
@@ -71,6 +73,7 @@ delta_status_t delta_profile_create_empty(delta_allocator_t allocator, delta_pro
   profile->allocator = allocator;
   delta_region_init(&profile->region, allocator);
   delta_map_init(&profile->keys, allocator);
+  profile->math = DELTA_FLOAT_MATH_FLOAT32;
   return DELTA_OK;
 }
 
@@ -215,6 +218,10 @@ static delta_status_t check_origin(const delta_profile_t *profile, const delta_p
   DELTA_RETURN_IF_ERROR(check_text(path, "processor", other->processor, profile->processor));
   DELTA_RETURN_IF_ERROR(check_text(path, "instruction_set", other->instruction_set, profile->instruction_set));
   DELTA_RETURN_IF_ERROR(check_text(path, "libraries", other->libraries, profile->libraries));
+  if (other->math != profile->math)
+    return delta_status_make(MISMATCH, "profile '%s': it is for products by %s, here they are by %s: give --math %s, or measure again",
+                             path, delta_float_math_names.names[other->math], delta_float_math_names.names[profile->math],
+                             delta_float_math_names.names[other->math]);
   if (other->threads == profile->threads) return DELTA_OK;
   return delta_status_make(MISMATCH, "profile '%s': it is for %d threads, here there are %d: give --threads %d, or measure again", path,
                            other->threads, profile->threads, other->threads);
@@ -249,8 +256,9 @@ delta_status_t delta_profile_cache_path(const delta_profile_t *profile, char **o
   delta_sha256_final_text(&hash, digest);
   delta_text_t name;
   delta_text_init(&name, profile->allocator);
-  delta_status_t status = delta_text_append(&name, "%s-%s-%dthreads-v%d-%.12s.json", profile->device, profile->instruction_set,
-                                            profile->threads, DELTA_PROFILE_VERSION, digest);
+  delta_status_t status =
+      delta_text_append(&name, "%s-%s%s-%dthreads-v%d-%.12s.json", profile->device, profile->instruction_set,
+                        profile->math == DELTA_FLOAT_MATH_TF32 ? "-tf32" : "", profile->threads, DELTA_PROFILE_VERSION, digest);
   if (!status) status = delta_cache_path(name.items, profile->allocator, out_path);
   delta_text_deinit(&name);
   return delta_status_annotate(status, "profile cache");

@@ -58,6 +58,7 @@ typedef struct delta_profile {
   // What it was measured with; a profile of another machine is not used for this one.
   const char *device, *instruction_set, *libraries, *processor;
   int32_t threads;
+  delta_float_math_t math;
   delta_map_t keys; // key -> index of its first entry
   DELTA_ARRAY(delta_profile_entry_t) entries;
   delta_profile_number_t numbers[DELTA_PROFILE_COUNT];
@@ -93,7 +94,7 @@ bool delta_profile_is_better(const delta_profile_entry_t *later, const delta_pro
 // Sets or replaces the cost of a kernel; strings are copied, `next` is ignored.
 DELTA_MUST_USE delta_status_t delta_profile_set(delta_profile_t *profile, const delta_profile_entry_t *entry);
 
-// Takes over costs and numbers of a profile of the same device with the same threads, instruction set, processor and
+// Takes over costs and numbers of a profile of the same device with the same threads, math, instruction set, processor and
 // libraries; MISMATCH names what differs, and `path`.
 DELTA_MUST_USE delta_status_t delta_profile_merge(delta_profile_t *profile, const delta_profile_t *other, const char *path);
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "plans/plan_json.h"
 #include "runtime/profile.h"
 
 #define PROFILE_FORMAT "delta profile"
@@ -83,6 +84,7 @@ delta_status_t delta_profile_to_json(const delta_profile_t *profile, delta_text_
   delta_json_write_string(&writer, "instruction_set", profile->instruction_set);
   delta_json_write_string(&writer, "libraries", profile->libraries);
   delta_json_write_int64(&writer, "threads", profile->threads);
+  if (profile->math == DELTA_FLOAT_MATH_TF32) delta_json_write_string(&writer, "math", delta_float_math_names.names[profile->math]);
   write_numbers(&writer, profile);
   const delta_status_t status = write_entries(&writer, profile);
   delta_json_end_object(&writer);
@@ -133,6 +135,17 @@ static delta_status_t copy_text(const profile_reader_t *reader, const delta_json
   return DELTA_OK;
 }
 
+// Left out of profiles of float32 as it is.
+static delta_status_t read_math(const profile_reader_t *reader, const delta_json_value_t *root) {
+  const char *name = NULL, *tf32 = delta_float_math_names.names[DELTA_FLOAT_MATH_TF32];
+  if (!delta_json_find(root, "math")) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(delta_json_get_string(reader->document, root, "math", &name));
+  if (strcmp(name, tf32) != 0)
+    return delta_status_make(MALFORMED, "%s: math: expected '%s', or no such member; there is '%s'", reader->name, tf32, name);
+  reader->profile->math = DELTA_FLOAT_MATH_TF32;
+  return DELTA_OK;
+}
+
 static delta_status_t read_origin(const profile_reader_t *reader, const delta_json_value_t *root) {
   enum { NAME_BYTES = 64, TEXT_BYTES = 256 };
   delta_profile_t *profile = reader->profile;
@@ -150,7 +163,7 @@ static delta_status_t read_origin(const profile_reader_t *reader, const delta_js
   DELTA_RETURN_IF_ERROR(copy_text(reader, root, "libraries", TEXT_BYTES, &profile->libraries));
   DELTA_RETURN_IF_ERROR(delta_json_get_int64(reader->document, root, "threads", 1, MOST_THREADS, &threads));
   profile->threads = (int32_t)threads;
-  return DELTA_OK;
+  return read_math(reader, root);
 }
 
 // A finite number of an object's member within [least, most].

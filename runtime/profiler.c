@@ -1,6 +1,7 @@
 // Measuring: kernels are made once, run on zeroed inputs in an arena of their own, and take turns.
 #include "runtime/profiler_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct profiled_node {
   size_t workspace_bytes;
   uint32_t launches; // behind each other, for one sample: on a device with queues
   bool is_hopeless;  // its first run is its sample
+  bool is_refused;   // by its library, when it was to run
   double samples[MOST_SAMPLES];
   uint32_t sample_count;
   double spent_seconds;
@@ -289,6 +291,20 @@ static delta_status_t load(profiling_t *profiling, profiled_node_t *item) {
   return DELTA_OK;
 }
 
+static delta_status_t try_out(profiling_t *profiling, profiled_node_t *item, double *out_seconds) {
+  if (profiling->device->has_queues) DELTA_RETURN_IF_ERROR(load(profiling, item));
+  return run_once(profiling, item, out_seconds);
+}
+
+// A library may take a kernel when it is prepared and say only when it is to run that it does not have it: then there is one less to choose from.
+static delta_status_t pass_over_refusal(profiling_t *profiling, profiled_node_t *item, delta_status_t status) {
+  if (delta_status_code(status) != DELTA_STATUS_UNSUPPORTED) return status;
+  delta_log(profiling->profiler->options.log, DELTA_LOG_DEBUG, "not measured: %s", delta_status_message(status));
+  delta_status_free(status);
+  item->is_refused = true;
+  return DELTA_OK;
+}
+
 // The first run warms up; where that took long it counts.
 static delta_status_t warm_up(profiling_t *profiling) {
   const bool has_queues = profiling->device->has_queues;
@@ -296,8 +312,7 @@ static delta_status_t warm_up(profiling_t *profiling) {
     profiled_node_t *item = &profiling->nodes.items[i];
     const bool has_time = spent_seconds(profiling) < limit_seconds(profiling);
     double seconds = 0;
-    if (has_time && has_queues) DELTA_RETURN_IF_ERROR(load(profiling, item));
-    if (has_time) DELTA_RETURN_IF_ERROR(run_once(profiling, item, &seconds));
+    if (has_time) DELTA_RETURN_IF_ERROR(pass_over_refusal(profiling, item, try_out(profiling, item, &seconds)));
     if (seconds > long_seconds) item->samples[item->sample_count++] = seconds;
     if (has_queues) item->launches = launches_of(seconds);
     report(profiling);
@@ -309,10 +324,10 @@ static delta_status_t warm_up(profiling_t *profiling) {
 static void find_hopeless(profiling_t *profiling) {
   for (size_t begin = 0, end; begin < profiling->nodes.count; begin = end) {
     profiled_node_t *items = profiling->nodes.items;
-    double least_seconds = items[begin].spent_seconds;
+    double least_seconds = INFINITY;
     end = end_of_node(profiling, begin);
     for (size_t i = begin; i < end; ++i)
-      if (items[i].spent_seconds < least_seconds) least_seconds = items[i].spent_seconds;
+      if (!items[i].is_refused && items[i].spent_seconds < least_seconds) least_seconds = items[i].spent_seconds;
     for (size_t i = begin; i < end && least_seconds > 0; ++i) {
       items[i].is_hopeless = items[i].spent_seconds > hopeless_times * least_seconds + hopeless_seconds;
       if (items[i].is_hopeless && items[i].sample_count == 0) items[i].samples[items[i].sample_count++] = items[i].spent_seconds;
@@ -359,15 +374,18 @@ static delta_status_t keep_time(profiling_t *profiling, profiled_node_t *item) {
   return delta_profile_set(profiling->profiler->profile, &entry);
 }
 
+static bool is_missing(const profiled_node_t *item) { return item->sample_count == 0 && !item->is_refused; }
+
 // A node's kernels come into the profile together, so that one that is there is complete.
 static delta_status_t keep_times(profiling_t *profiling) {
   size_t left_out = 0;
   for (size_t begin = 0, end; begin < profiling->nodes.count; begin = end) {
     size_t missing = 0;
     end = end_of_node(profiling, begin);
-    for (size_t i = begin; i < end; ++i) missing += profiling->nodes.items[i].sample_count == 0;
+    for (size_t i = begin; i < end; ++i) missing += is_missing(&profiling->nodes.items[i]);
     left_out += missing > 0 ? end - begin : 0;
-    for (size_t i = begin; i < end && missing == 0; ++i) DELTA_RETURN_IF_ERROR(keep_time(profiling, &profiling->nodes.items[i]));
+    for (size_t i = begin; i < end && missing == 0; ++i)
+      if (!profiling->nodes.items[i].is_refused) DELTA_RETURN_IF_ERROR(keep_time(profiling, &profiling->nodes.items[i]));
   }
   if (left_out > 0)
     delta_log(profiling->profiler->options.log, DELTA_LOG_NOTE,

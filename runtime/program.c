@@ -5,6 +5,7 @@
 
 #include "onnx/graph/update_groups.h"
 #include "onnx/graph/virtual.h"
+#include "plans/plan_json.h"
 
 static delta_status_t plain_selection(const delta_graph_t *graph, delta_allocator_t allocator, delta_selection_t **out_selection) {
   *out_selection = NULL;
@@ -206,6 +207,9 @@ void delta_program_numerics_id(const delta_program_parts_t *const *parts, size_t
   delta_sha256_update(&hash, &device->threads, sizeof device->threads);
   delta_sha256_update(&hash, device->instruction_set, strlen(device->instruction_set));
   delta_sha256_update(&hash, device->libraries, strlen(device->libraries));
+  // Float32 adds nothing: plans that were made before there was a choice keep their name.
+  const char *math = delta_float_math_names.names[device->math];
+  if (device->math != DELTA_FLOAT_MATH_FLOAT32) delta_sha256_update(&hash, math, strlen(math));
   char text[DELTA_SHA256_TEXT_BYTES];
   delta_sha256_final_text(&hash, text);
   memcpy(out_id, text, DELTA_NUMERICS_ID_BYTES - 1);

@@ -71,7 +71,7 @@ delta_status_t delta_session_create(const delta_session_options_t *options, delt
   *out_session = NULL;
   DELTA_RETURN_IF_ERROR(check_options(options));
   const delta_plan_numerics_t *numerics = &options->plan->numerics;
-  const delta_device_options_t device_options = {.threads = numerics->threads, .log = options->log};
+  const delta_device_options_t device_options = {.threads = numerics->threads, .math = numerics->math, .log = options->log};
   delta_device_t *device = NULL;
   DELTA_RETURN_IF_ERROR(
       delta_status_annotate(delta_device_open(numerics->device, &device_options, allocator, &device),

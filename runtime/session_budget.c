@@ -249,7 +249,7 @@ static void tell_change(delta_session_t *session, const delta_plan_totals_t *bef
       before->step_seconds);
 }
 
-// Fails without a change, or, when *out_is_lost, after states have left their places.
+// Fails without a change, or, when *out_is_lost, with states that are neither in their old places nor in their new ones.
 static delta_status_t try_plan(delta_session_t *session, const delta_plan_t *plan, successor_t *successors, delta_state_move_t *move,
                                bool *out_is_lost) {
   const delta_device_driver_t *driver = session->device->driver;
@@ -260,8 +260,11 @@ static delta_status_t try_plan(delta_session_t *session, const delta_plan_t *pla
   }
   DELTA_RETURN_IF_ERROR(make_successors(session, plan, successors));
   DELTA_RETURN_IF_ERROR(delta_session_lift_states(session, plan, move));
-  *out_is_lost = true;
-  return delta_session_drop_states(session, move);
+  delta_status_t status = delta_session_drop_states(session, move);
+  if (!status) return DELTA_OK;
+  delta_status_t undone = delta_session_put_back_states(session, move);
+  *out_is_lost = undone != NULL;
+  return delta_status_join(status, undone);
 }
 
 // From the plan at hand to a new one, which the session owns from now on.

@@ -1,5 +1,5 @@
 // Moving states from their places in one plan to those in another. What changes its place goes aside first: to bytes of the arena that no state has in either plan, where there are as many, else to the
-// tier below, behind everything that either plan has there. Until all of it is there nothing has been changed.
+// tier below, behind everything that either plan has there. Until all of it is there nothing has been changed, and as long as it is there all can be put back.
 #include <string.h>
 
 #include "base/checked.h"
@@ -55,13 +55,16 @@ static delta_status_t copy(const delta_session_t *session, place_t from, place_t
   return DELTA_OK;
 }
 
-static delta_status_t move_all(delta_session_t *session, const delta_state_move_t *move, bool leaves) {
+typedef enum way { ASIDE, TO_NEW_PLACES, BACK } way_t;
+
+static delta_status_t move_all(delta_session_t *session, const delta_state_move_t *move, way_t way) {
   place_t spare = {.is_below = !move->is_in_arena, .offset_bytes = move->spare_bytes};
   for (uint32_t i = 0; i < move->from->state_count; ++i) {
     const delta_plan_state_t *before = &move->from->states[i], *after = &move->to->states[i];
     if (!has_moved(before, after)) continue;
-    delta_status_t status = leaves ? copy(session, place_of(before), spare, before->size_bytes, move->piece)
-                                   : copy(session, spare, place_of(after), before->size_bytes, move->piece);
+    const place_t place = place_of(way == TO_NEW_PLACES ? after : before);
+    delta_status_t status = way == ASIDE ? copy(session, place, spare, before->size_bytes, move->piece)
+                                         : copy(session, spare, place, before->size_bytes, move->piece);
     if (status) return delta_status_annotate(status, "moving state '%s'", before->name);
     spare.offset_bytes += whole_blocks(before->size_bytes);
   }
@@ -85,11 +88,15 @@ delta_status_t delta_session_lift_states(delta_session_t *session, const delta_p
   if (out_move->moved_bytes == 0) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(find_spare_bytes(session, out_move));
   DELTA_RETURN_IF_ERROR(delta_allocate(session->allocator, PIECE_BYTES, 1, &out_move->piece));
-  return move_all(session, out_move, true);
+  return move_all(session, out_move, ASIDE);
 }
 
 delta_status_t delta_session_drop_states(delta_session_t *session, const delta_state_move_t *move) {
-  return move->moved_bytes == 0 ? DELTA_OK : move_all(session, move, false);
+  return move->moved_bytes == 0 ? DELTA_OK : move_all(session, move, TO_NEW_PLACES);
+}
+
+delta_status_t delta_session_put_back_states(delta_session_t *session, const delta_state_move_t *move) {
+  return move->moved_bytes == 0 ? DELTA_OK : move_all(session, move, BACK);
 }
 
 void delta_session_end_move(delta_session_t *session, delta_state_move_t *move) {

@@ -201,6 +201,8 @@ typedef struct delta_state_move {
 DELTA_MUST_USE delta_status_t delta_session_lift_states(delta_session_t *session, const delta_plan_t *to, delta_state_move_t *out_move);
 // Copies it to its new place, which may be another's old one.
 DELTA_MUST_USE delta_status_t delta_session_drop_states(delta_session_t *session, const delta_state_move_t *move);
+// After a drop that has failed on its way: copies everything to its old place again.
+DELTA_MUST_USE delta_status_t delta_session_put_back_states(delta_session_t *session, const delta_state_move_t *move);
 void delta_session_end_move(delta_session_t *session, delta_state_move_t *move);
 
 // session_host.c

@@ -212,6 +212,8 @@ static void note_reactions(const feed_t *feed, const delta_run_report_t *report,
   const script_t *script = feed->script;
   const bool is_amid = script->budgets[feed->step] >= 0 && (script->launches[feed->step] > 0 || script->is_inside[feed->step]);
   note_cut(feed, pending);
+  // One that was refused, or taken back, is not waited for.
+  if (has_event(report, "refused") || session->wanted_budget_bytes > pending->wanted_bytes) pending->cut_step = -1;
   if (session->wanted_budget_bytes < feed->wanted_bytes && pending->cut_step < 0) {
     pending->cut_step = feed->step;
     pending->wanted_bytes = session->wanted_budget_bytes;
@@ -245,7 +247,7 @@ static delta_status_t train(const subject_t *subject, delta_session_t *session, 
                    .first_launch = script->surprises.launches,
                    .wanted_bytes = session->wanted_budget_bytes};
     if (!script->is_inside[step] && script->launches[step] == 0) DELTA_RETURN_IF_ERROR(change_budget(subject, session, script, step));
-    const uint64_t wanted_bytes = session->wanted_budget_bytes;
+    const uint64_t wanted_bytes = session->wanted_budget_bytes, user_bytes = session->reflex.user_bytes;
     script->surprises.on_launch = change_amid;
     script->surprises.self = &feed;
     disturb(&feed);
@@ -271,8 +273,12 @@ static delta_status_t train(const subject_t *subject, delta_session_t *session, 
       if (is_verbose) printf("%s, script %u, step %d: %s\n", subject->model.name, script->number, step, report.events[e]);
     }
     note_reactions(&feed, &report, &pending);
-    // What was asked for before the step or amid it.
-    const uint64_t most_bytes = wanted_bytes > session->reflex.user_bytes ? wanted_bytes : session->reflex.user_bytes;
+    // What was asked for before the step, as far as the system gave it, or amid the step. When the system gives it again is a matter of time: at any look.
+    // Where it was refused, the one before it still holds.
+    const uint64_t held_bytes = has_event(&report, "refused") ? session->budget_bytes : 0;
+    const uint64_t asked_bytes = has_event(&report, "memory is back") ? user_bytes : wanted_bytes;
+    const uint64_t before_bytes = held_bytes > asked_bytes ? held_bytes : asked_bytes;
+    const uint64_t most_bytes = before_bytes > session->reflex.user_bytes ? before_bytes : session->reflex.user_bytes;
     if (report.arena_peak_bytes > most_bytes) {
       return delta_status_make(INTERNAL, "step %d: %llu bytes committed, the budget is %llu", step,
                                (unsigned long long)report.arena_peak_bytes, (unsigned long long)most_bytes);

@@ -158,6 +158,8 @@ Test(cli, wrong_usage_of_deltaplan, .timeout = 120) {
       {"deltaplan model.onnx --compare", "--compare|--budgets"},
       {"deltaplan model.onnx --compare --budget 50% -o model.plan", "--compare|-o"},
       {"deltaplan model.onnx --compare --budget 50% --policy dtr", "--compare|--policy"},
+      {"deltaplan model.onnx --math tf32", "--math tf32|CPU|--device cuda"},
+      {"deltaplan model.onnx --math half --device cuda", "--math|half|float32, tf32"},
       {"deltaplan model.onnx --levers fast", "--levers|fast|attention|loss-chunks"},
       {"deltaplan model.onnx --levers fuse,", "--levers|attention"},
       {"deltaplan model.onnx --levers ''", "--levers"},

@@ -60,6 +60,9 @@ static const broken_case_t broken_cases[] = {
     // Other types, other words.
     {"\"threads\": 1", "\"threads\": 0", "threads", "1 to 1024"},
     {"\"threads\": 1", "\"threads\": 1.5", "threads", "an integer"},
+    {"\"threads\": 1", "\"threads\": 1, \"math\": \"float16\"", "math", "'tf32'"},
+    {"\"threads\": 1", "\"threads\": 1, \"math\": \"float32\"", "math", "'tf32'"},
+    {"\"threads\": 1", "\"threads\": 1, \"math\": \"tf32\"", NULL, NULL},
     {"\"device\": \"v100\"", "\"device\": \"\"", "device", "1 to 47 characters"},
     {"\"device\": \"v100\"", "\"device\": 100", "device", "a string"},
     {"\"version\": 3", "\"version\": 2", "version", "--save-profile"},

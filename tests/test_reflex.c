@@ -160,6 +160,31 @@ Test(reflex, a_full_disk_is_survived) {
   cr_expect_gt(survived[0], 0);
 }
 
+// States are on their way below when writes begin to fail: they go back to where they were, and the budget before holds until there is room.
+Test(reflex, states_that_find_no_room_below_go_back) {
+  uint32_t refused = 0;
+  for (uint32_t n = 0; n == refused; ++n) {
+    static disturbed_t run;
+    char least[32];
+    start(&run, "delta-fixed", "unlimited");
+    delta_session_t *session = run.training.session;
+    snprintf(least, sizeof least, "%llu", (unsigned long long)run.training.plan->totals.minimum_budget_bytes);
+    step(&run, 0);
+    run.surprises.write_that_fails = run.surprises.writes + n;
+    run.surprises.writes_that_fail = UINT32_MAX - run.surprises.write_that_fails;
+    delta_test_expect_ok(delta_session_set_budget(session, least), least);
+    delta_test_expect_ok(delta_session_adapt(session), "a budget that finds no room below");
+    refused += session->budget_bytes > run.training.plan->totals.minimum_budget_bytes;
+    run.surprises.writes_that_fail = 0;
+    step(&run, 1);
+    delta_test_expect_ok(delta_session_set_budget(session, least), least);
+    for (int number = 2; number < STEPS; ++number) step(&run, number);
+    cr_expect_gt(delta_plan_home_bytes(session->plan), 0);
+    expect_undisturbed(&run);
+  }
+  cr_expect_gt(refused, 1);
+}
+
 Test(reflex, a_tensor_that_does_not_come_back_is_made_again) {
   uint32_t survived = 0, reads = 1;
   for (uint32_t n = 0; n < reads; ++n) {

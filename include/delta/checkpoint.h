@@ -31,6 +31,7 @@ typedef struct delta_training_position {
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_set_property(delta_session_t *session, const char *name, const char *value);
 // NULL when there is none; borrowed until it changes.
 DELTA_API const char *delta_session_property(const delta_session_t *session, const char *name);
+// How many there are, and their names by number, borrowed until they change.
 DELTA_API size_t delta_session_property_count(const delta_session_t *session);
 DELTA_API const char *delta_session_property_name(const delta_session_t *session, size_t index); // NULL behind the last
 

@@ -8,7 +8,7 @@ extern "C" {
 
 typedef enum delta_log_level { DELTA_LOG_DEBUG, DELTA_LOG_NOTE, DELTA_LOG_WARNING } delta_log_level_t;
 
-// Receives one line without newline. Called on the thread that made the call into the library.
+// Receives one line without newline. Called on the thread that made the call into the library. Without `write` lines are dropped.
 typedef struct delta_log_sink {
   void *self; // Borrowed.
   void (*write)(void *self, delta_log_level_t level, const char *line);

@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+// A plan does not change but by delta_plan_open_model: any number of sessions and threads may read it at once.
 typedef struct delta_plan delta_plan_t;
 
 // A dimension of the model given a size: `--dim NAME=N`.
@@ -27,7 +28,7 @@ typedef struct delta_plan_options {
   size_t struct_size; // set by delta_plan_options_init
   const char *model_path;
   const char *external_data; // folder, or NULL
-  const char *device;        // "cpu", or "NAME.json": a profile, of a device that need not be there
+  const char *device;        // "cpu", "cuda", "cuda:N", or "NAME.json": a profile, of a device that need not be there
   const char *policy;        // "delta"; docs/policies.md has all
   const char *levers;        // "all", "none", names with commas, "-name" for all but these; NULL: all
   const char *budget;        // "8GiB", "60%", "minimum", "unlimited"; NULL: what the device has free
@@ -52,6 +53,8 @@ typedef struct delta_plan_options {
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
   int32_t threads; // 0: as many as the process may use
+  // Products of float32 in convolutions and matrix products: "float32", or "tf32" on GPUs that have it; NULL: float32, or the profile's.
+  const char *math;
   // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
   const char *profile;
   const char *save_profile; // a file that receives what was measured or read; NULL for none
@@ -73,18 +76,23 @@ typedef struct delta_plan_options {
   delta_log_sink_t log;
 } delta_plan_options_t;
 
+// Sets every option to its default; no model, no loss.
 DELTA_API void delta_plan_options_init(delta_plan_options_t *options);
 // What is wrong with the options by themselves, without a look at the model or the device. INVALID_ARGUMENT names the option and what it
 // may be. Planning checks the same.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator);
 
-// Plans a model. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary, when given, has the sizes.
+// Plans a model; the caller frees *out_plan. `out_summary` may be NULL; else it is filled as by delta_plan_summarize. INVALID_ARGUMENT names the option; NOT_FOUND, MALFORMED and
+// UNSUPPORTED what is wrong with the model or a file, with all operators that are not known. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary has the sizes.
 typedef struct delta_plan_summary delta_plan_summary_t;
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator,
                                                           delta_plan_t **out_plan, delta_plan_summary_t *out_summary);
+// Reads a plan; the caller frees *out_plan. The file is not trusted: MALFORMED names the member, MISMATCH another version of the format. Whether the plan is one of its
+// model is proven when a session is created.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_load(const char *path, delta_allocator_t allocator, delta_plan_t **out_plan);
-// Written aside and renamed.
+// Writes a plan: aside, then renamed. IO names the file.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_save(const delta_plan_t *plan, const char *path);
+// After the last of its sessions. NULL is fine.
 DELTA_API void delta_plan_free(delta_plan_t *plan);
 
 // A page of HTML that shows the plan, and its timeline for a trace viewer (docs/report.md). The plan was made with report_path or trace_path set, or
@@ -110,9 +118,10 @@ typedef struct delta_input_info {
 
 // The numbers of a plan; names as in `deltaplan --json`. Sizes in bytes.
 struct delta_plan_summary {
-  size_t struct_size; // set by the caller
+  size_t struct_size; // the caller sets it to sizeof(delta_plan_summary_t) before the call
   const char *policy; // borrowed from the plan; NULL when there is none
   const char *device; // the one the plan is for; borrowed from the plan; NULL when there is none
+  const char *math;   // "float32", "tf32": static
   char numerics_id[17];
   uint64_t nodes; // of the train (or accumulate) program's graph
   int64_t batch;
@@ -135,6 +144,7 @@ struct delta_plan_summary {
   const delta_input_info_t *inputs;
   size_t input_count;
 };
+// Fills *out_summary; INVALID_ARGUMENT when its struct_size is not set.
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_summarize(const delta_plan_t *plan, delta_plan_summary_t *out_summary);
 
 #ifdef __cplusplus

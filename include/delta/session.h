@@ -47,10 +47,12 @@ typedef struct delta_session_options {
   int verify_arena; // guard pages around the arena and dead bytes poisoned: slow, for tests
   delta_log_sink_t log;
 } delta_session_options_t;
+// Sets every option to its default; no plan.
 DELTA_API void delta_session_options_init(delta_session_options_t *options);
 
 // Builds the programs again and compares them with the plan (MISMATCH when model, options or machine differ), verifies every schedule,
-// commits the arena, reads the weights into it.
+// commits the arena, reads the weights into it. The caller destroys *out_session. NOT_FOUND names a model or a file of weights that is not there, DOES_NOT_FIT a budget that no plan
+// keeps, OUT_OF_MEMORY and IO what arena and tier could not get.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_create(const delta_session_options_t *options, delta_allocator_t allocator,
                                                              delta_session_t **out_session);
 // After a copy that timed out and has not come back, its thread and the memory it uses are left to the process. NULL is fine.
@@ -111,7 +113,7 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_run(delta_session_t *sessi
 // the next run is the one that ends so. States are those of whole runs in any case, and the session can be used on. Thread-safe while the session lives, also in a signal handler.
 DELTA_API void delta_session_cancel(delta_session_t *session);
 
-// Inputs of the programs, in the order of the model and then `label`.
+// Inputs of the programs, in the order of the model and then `label`. Names are borrowed from the session; INVALID_ARGUMENT for an index that there is not.
 DELTA_API size_t delta_session_input_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_input(const delta_session_t *session, size_t index, delta_input_info_t *out_info);
 
@@ -129,27 +131,29 @@ DELTA_API int delta_session_has_fixed_batch(const delta_session_t *session);
 // Whether evaluation counts correct labels.
 DELTA_API int delta_session_has_accuracy(const delta_session_t *session);
 
-// States: parameters, running statistics, optimizer moments. Size and type by name; NOT_FOUND otherwise.
+// States: parameters, running statistics, optimizer moments, in the order of the plan.
 DELTA_API size_t delta_session_state_count(const delta_session_t *session);
 typedef struct delta_state_info {
-  const char *name;
+  const char *name; // borrowed from the session
   const char *kind; // "parameter", "statistic", "optimizer", ...
   const char *dtype;
   int rank;
   int64_t dims[8];
   size_t size_bytes;
 } delta_state_info_t;
+// INVALID_ARGUMENT for an index that there is not.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_state(const delta_session_t *session, size_t index, delta_state_info_t *out_info);
+// Copy a state's value, row-major, to the buffer and from it. NOT_FOUND when there is no such state, INVALID_ARGUMENT when the buffer does not have exactly its bytes. Between two runs.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read(delta_session_t *session, const char *name, void *buffer, size_t size_bytes);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_write(delta_session_t *session, const char *name, const void *buffer,
                                                             size_t size_bytes);
 
-// By name; NOT_FOUND otherwise.
+// The same facts by name; NOT_FOUND when there is no such state.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_find_state(const delta_session_t *session, const char *name,
                                                                  delta_state_info_t *out_info);
 
 // Parameters as one buffer, one behind another in the order of delta_session_state: those that train, or, where trainable_only is 0, the frozen ones among them as well.
-// The buffer has exactly delta_session_parameters_bytes.
+// The buffer has exactly delta_session_parameters_bytes, else INVALID_ARGUMENT.
 DELTA_API size_t delta_session_parameters_bytes(const delta_session_t *session, int trainable_only);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_parameters(delta_session_t *session, int trainable_only, void *buffer,
                                                                       size_t size_bytes);
@@ -160,23 +164,25 @@ DELTA_API DELTA_MUST_USE delta_status_t delta_session_clear_gradients(delta_sess
 
 // Outputs of the model, for the planned rows.
 typedef struct delta_output_info {
-  const char *name;
+  const char *name; // borrowed from the session
   const char *dtype;
   int rank;
   int64_t dims[8]; // with the planned batch where the model has it
 } delta_output_info_t;
+// INVALID_ARGUMENT for an index that there is not.
 DELTA_API size_t delta_session_output_count(const delta_session_t *session);
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_output(const delta_session_t *session, size_t index, delta_output_info_t *out_info);
 
 // An output of the model after an EVALUATE run of `rows` samples: *out_size_bytes is its size; the content is copied when buffer is not
-// NULL and large enough.
+// NULL and large enough. NOT_FOUND when there is no such output; INVALID_ARGUMENT when the last run was another, or the buffer is too small.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_read_output(delta_session_t *session, const char *name, int64_t rows, void *buffer,
                                                                   size_t capacity_bytes, size_t *out_size_bytes);
 
 // Whether `path` may be written while the session lives: INVALID_ARGUMENT names the plan, the model or the file of its weights that it is.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_check_output(const delta_session_t *session, const char *path);
 
-// Writes the trained model: for inference, or in the form it was given. The path must be another than those of delta_session_check_output.
+// Writes the trained model: for inference, or in the form it was given. The path must be another than those of delta_session_check_output. Written
+// aside and renamed, files of weights before the model. UNSUPPORTED names what has no inference form, NOT_A_NUMBER a parameter that is not finite, IO the file.
 DELTA_API DELTA_MUST_USE delta_status_t delta_session_export(delta_session_t *session, const char *path, int for_training);
 
 #ifdef __cplusplus

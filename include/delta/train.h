@@ -70,6 +70,7 @@ typedef struct delta_train_options {
   void *self;
   delta_log_sink_t log;
 } delta_train_options_t;
+// Sets every option to its default; no data.
 DELTA_API void delta_train_options_init(delta_train_options_t *options);
 
 typedef struct delta_train_result {

@@ -18,6 +18,8 @@ typedef struct delta_strided {
   int64_t strides[DELTA_MAX_RANK];
 } delta_strided_t;
 delta_strided_t delta_strided_dense(const delta_shape_t *shape); // a tensor of its own
+// Where the elements of a slice lie in the whole.
+delta_strided_t delta_strided_slice(const delta_slice_attrs_t *attrs, const delta_shape_t *whole);
 
 // INVALID_ARGUMENT for an index operator: element `position` of index tensor `input` is outside a dimension of `size`.
 DELTA_MUST_USE delta_status_t delta_index_outside(const delta_node_t *node, uint32_t input, int64_t position, int64_t index, int64_t size);

@@ -30,21 +30,10 @@ delta_status_t delta_reference_transpose(const delta_reference_args_t *args) {
   return DELTA_OK;
 }
 
-// Where the elements of a slice lie in the whole.
-static delta_strided_t slice_layout(const delta_slice_attrs_t *attrs, const delta_shape_t *whole) {
-  delta_strided_t layout = {0};
-  delta_shape_strides(whole, layout.strides);
-  for (int32_t d = 0; d < whole->rank; ++d) {
-    layout.start += attrs->starts[d] * layout.strides[d];
-    layout.strides[d] *= attrs->steps[d];
-  }
-  return layout;
-}
-
 delta_status_t delta_reference_slice(const delta_reference_args_t *args) {
   const delta_slice_attrs_t *attrs = args->node->attrs;
   const delta_tensor_t *x = delta_reference_input(args, 0);
-  delta_strided_t from = slice_layout(attrs, &x->shape), to = {0};
+  delta_strided_t from = delta_strided_slice(attrs, &x->shape), to = {0};
   delta_shape_strides(&attrs->shape, to.strides);
   delta_copy_strided(&attrs->shape, delta_dtype_bytes(x->dtype), args->outputs[0], &to, args->inputs[0], &from);
   return DELTA_OK;
@@ -54,7 +43,7 @@ delta_status_t delta_reference_slice_grad(const delta_reference_args_t *args) {
   const delta_slice_attrs_t *attrs = args->node->attrs;
   const delta_tensor_t *dx = delta_reference_output(args, 0);
   memset(args->outputs[0], 0, delta_tensor_bytes(dx));
-  delta_strided_t from = {0}, to = slice_layout(attrs, &attrs->data_shape);
+  delta_strided_t from = {0}, to = delta_strided_slice(attrs, &attrs->data_shape);
   delta_shape_strides(&attrs->shape, from.strides);
   delta_copy_strided(&attrs->shape, delta_dtype_bytes(dx->dtype), args->outputs[0], &to, args->inputs[0], &from);
   return DELTA_OK;

@@ -37,7 +37,7 @@ static const delta_device_driver_t cpu_driver = {
     .tier_create = delta_cpu_tier_create,
     .kernel_query = delta_cpu_kernel_query,
     .kernel_prepare = delta_cpu_kernel_prepare,
-    .kernel_destroy = delta_cpu_kernel_destroy,
+    .kernel_destroy = delta_kernel_free,
     .launch = delta_cpu_launch,
     .synchronize = cpu_synchronize,
     .write = cpu_copy,
@@ -70,6 +70,8 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
     return delta_status_make(INVALID_ARGUMENT, "%d threads: give a number from 1 to %d, or 0 for all processors", options->threads,
                              MOST_THREADS);
   }
+  if (options->math == DELTA_FLOAT_MATH_TF32)
+    return delta_status_make(INVALID_ARGUMENT, "--math tf32: a CPU has no TF32; leave --math out");
   delta_cpu_device_t *device = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &device));
   device->base.driver = &cpu_driver;
@@ -77,6 +79,7 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.allocator = allocator;
   device->base.log = options->log;
   device->base.threads = options->threads ? options->threads : delta_cpu_usable_processors();
+  device->base.math = DELTA_FLOAT_MATH_FLOAT32;
   device->base.host_addressable = device->base.reads_virtual = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
   device->base.alignment_bytes = 64;

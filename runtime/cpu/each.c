@@ -5,10 +5,11 @@
 
 // Functions of the rows for POINTWISE, in their order of preference.
 static const delta_cpu_kernel_row_t set_rows[] = {
-    {DELTA_CORE_POINTWISE, "compiled", delta_cpu_pointwise_compiled_refuse, delta_cpu_pointwise_compiled_prepare,
-     delta_cpu_pointwise_compiled_run, delta_cpu_pointwise_compiled_release},
-    {DELTA_CORE_POINTWISE, "tiles", delta_cpu_pointwise_refuse, delta_cpu_pointwise_prepare, delta_cpu_pointwise_run,
-     delta_cpu_release_state},
+    {{DELTA_CORE_POINTWISE, "compiled", delta_cpu_pointwise_compiled_refuse, delta_cpu_pointwise_compiled_prepare,
+      delta_cpu_pointwise_compiled_release},
+     delta_cpu_pointwise_compiled_run},
+    {{DELTA_CORE_POINTWISE, "tiles", delta_cpu_pointwise_refuse, delta_cpu_pointwise_prepare, delta_cpu_release_state},
+     delta_cpu_pointwise_run},
 };
 enum { SET_ROW_COUNT = sizeof set_rows / sizeof *set_rows };
 
@@ -22,9 +23,9 @@ typedef struct each_state {
   each_set_t sets[];
 } each_state_t;
 
-static const delta_cpu_kernel_row_t *find_row(const delta_each_set_t *set) {
+static const delta_kernel_row_t *find_row(const delta_each_set_t *set) {
   for (size_t i = 0; i < SET_ROW_COUNT; ++i) {
-    if (!set_rows[i].refuse(&set->graph, &set->node)) return &set_rows[i];
+    if (!set_rows[i].base.refuse(&set->graph, &set->node)) return &set_rows[i].base;
   }
   return NULL;
 }
@@ -69,7 +70,7 @@ delta_status_t delta_cpu_each_run(const delta_kernel_t *kernel, const delta_kern
     const void *inputs[DELTA_EXPR_MAX_INPUTS];
     for (uint32_t k = 0; k < attrs->expr.input_count; ++k) inputs[k] = buffers->inputs[delta_each_input(attrs, i, k)];
     const delta_kernel_buffers_t own = {.inputs = inputs, .outputs = buffers->outputs + i * attrs->expr.output_count};
-    DELTA_RETURN_IF_ERROR(state->sets[i].kernel.row->run(&state->sets[i].kernel, &own));
+    DELTA_RETURN_IF_ERROR(delta_cpu_kernel_run(&state->sets[i].kernel, &own));
   }
   return DELTA_OK;
 }

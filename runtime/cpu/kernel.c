@@ -3,14 +3,13 @@
 
 #include <omp.h>
 
-#include "onnx/graph/virtual.h"
 #include "runtime/cpu/device.h"
 
 static const delta_cpu_kernel_row_t kernel_rows[] = {
-#define DELTA_KERNEL(op, name, refuse, prepare, run, release) {DELTA_CORE_##op, name, refuse, prepare, run, release},
+#define DELTA_KERNEL(op, name, refuse, prepare, run, release) {{DELTA_CORE_##op, name, refuse, prepare, release}, run},
 #include "runtime/cpu/kernels.inc"
 #undef DELTA_KERNEL
-    {DELTA_CORE_OP_COUNT, NULL, NULL, NULL, NULL, NULL},
+    {.base = {.op = DELTA_CORE_OP_COUNT}},
 };
 
 static delta_status_t run_reference(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
@@ -24,8 +23,8 @@ static delta_status_t run_reference(const delta_kernel_t *kernel, const delta_ke
   return delta_reference_node(&args);
 }
 
-static const delta_cpu_kernel_row_t reference_row = {DELTA_CORE_OP_COUNT,       "reference",   delta_cpu_accept,
-                                                     delta_cpu_prepare_nothing, run_reference, delta_cpu_release_state};
+static const delta_cpu_kernel_row_t reference_row = {
+    {DELTA_CORE_OP_COUNT, "reference", delta_cpu_accept, delta_cpu_prepare_nothing, delta_cpu_release_state}, run_reference};
 
 const char *delta_cpu_accept(const delta_graph_t *graph, const delta_node_t *node) {
   (void)graph, (void)node;
@@ -52,72 +51,34 @@ const char *delta_cpu_refuse_unless_float32(const delta_graph_t *graph, const de
 }
 
 // The row of the given rank for an operator; the reference after the last; NULL behind that.
-static const delta_cpu_kernel_row_t *find_row(const delta_device_t *device, delta_core_op_t op, uint32_t rank) {
+static const delta_kernel_row_t *find_row(const delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank) {
+  const delta_core_op_t op = delta_graph_node(graph, node)->op;
   uint32_t seen = 0;
   if (!((const delta_cpu_device_t *)device)->reference_kernels) {
-    for (const delta_cpu_kernel_row_t *row = kernel_rows; row->name; ++row) {
-      if (row->op == op && seen++ == rank) return row;
+    for (const delta_cpu_kernel_row_t *row = kernel_rows; row->base.name; ++row) {
+      if (row->base.op == op && seen++ == rank) return &row->base;
     }
   }
-  return seen == rank ? &reference_row : NULL;
+  return seen == rank ? &reference_row.base : NULL;
 }
 
-delta_status_t delta_cpu_kernel_prepare(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node_id, uint32_t rank,
+delta_status_t delta_cpu_kernel_prepare(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank,
                                         delta_kernel_t **out_kernel) {
-  *out_kernel = NULL;
-  const delta_node_t *node = delta_graph_node(graph, node_id);
-  const delta_cpu_kernel_row_t *row = find_row(device, node->op, rank);
-  if (!row)
-    return delta_status_make(INTERNAL, "node '%s' (%s) has no kernel number %u", node->name, delta_core_op_info(node->op)->name, rank);
-  delta_kernel_t *kernel = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(device->allocator, 1, &kernel));
-  *kernel = (delta_kernel_t){.row = row, .device = device, .graph = graph, .node = node, .threads = device->threads};
   omp_set_num_threads(device->threads);
-  delta_status_t status = row->prepare(kernel);
-  if (status) {
-    delta_cpu_kernel_destroy(kernel);
-    return delta_status_annotate(status, "node '%s' (%s), kernel %s", node->name, delta_core_op_info(node->op)->name, row->name);
-  }
-  *out_kernel = kernel;
-  return DELTA_OK;
+  return delta_kernel_make(find_row(device, graph, node, rank), device, graph, node, rank, out_kernel);
 }
 
-void delta_cpu_kernel_destroy(delta_kernel_t *kernel) {
-  if (!kernel) return;
-  kernel->row->release(kernel);
-  delta_release(kernel->device->allocator, kernel);
-}
-
-delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node_id, uint32_t rank,
+delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node, uint32_t rank,
                                       delta_kernel_offer_t *out_offer, bool *out_exists) {
-  *out_offer = (delta_kernel_offer_t){0};
-  const delta_node_t *node = delta_graph_node(graph, node_id);
-  const delta_cpu_kernel_row_t *row = find_row(device, node->op, rank);
-  *out_exists = row != NULL;
-  if (!row) return DELTA_OK;
-  out_offer->name = row->name;
-  out_offer->is_last_resort = row == &reference_row;
-  out_offer->refusal = row->refuse(graph, node);
-  if (out_offer->refusal) return DELTA_OK;
-  // The workspace is known only once the kernel is made: a library's primitive states its own.
-  delta_kernel_t *kernel = NULL;
-  delta_status_t status = delta_cpu_kernel_prepare(device, graph, node_id, rank, &kernel);
-  if (status && delta_status_code(status) == DELTA_STATUS_UNSUPPORTED) {
-    delta_status_free(status);
-    out_offer->refusal = "its library has no implementation for these shapes";
-    return DELTA_OK;
-  }
-  if (status) return status;
-  out_offer->workspace_bytes = kernel->workspace_bytes;
-  out_offer->works_in_row = kernel->works_in_row;
-  if (!kernel->reads_virtual && delta_reads_virtual(graph, node)) out_offer->refusal = "it reads no parts in place of a whole";
-  delta_cpu_kernel_destroy(kernel);
-  return DELTA_OK;
+  const delta_kernel_row_t *row = find_row(device, graph, node, rank);
+  const delta_status_t status = delta_kernel_offer(row, device, graph, node, rank, out_offer, out_exists);
+  out_offer->is_last_resort = row == &reference_row.base;
+  return status;
 }
 
 delta_status_t delta_cpu_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   (void)lane;
   // Another library of the process may have changed the team's size, on which results depend.
   if (omp_get_max_threads() != device->threads) omp_set_num_threads(device->threads);
-  return kernel->row->run(kernel, buffers);
+  return delta_cpu_kernel_run(kernel, buffers);
 }

@@ -5,41 +5,25 @@
 #ifndef DELTA_RUNTIME_CPU_KERNEL_H_
 #define DELTA_RUNTIME_CPU_KERNEL_H_
 
-#include "runtime/device.h"
+#include "runtime/kernel_rows.h"
 
 // Counts changes of kernels of ours after which they give other bits or take other times: part of the names of the libraries, by which profiles and plans know
 // that they were made with others.
 enum { DELTA_CPU_KERNELS_REVISION = 3 };
 
 typedef struct delta_cpu_kernel_row {
-  delta_core_op_t op;
-  const char *name;
-  // A reason in a few words, or NULL.
-  const char *(*refuse)(const delta_graph_t *graph, const delta_node_t *node);
-  // Fills kernel->state (from the device's allocator) and kernel->workspace_bytes. May be NULL.
-  delta_status_t (*prepare)(delta_kernel_t *kernel);
+  delta_kernel_row_t base;
   delta_status_t (*run)(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers);
-  // Releases kernel->state; NULL: delta_release is enough.
-  void (*release)(delta_kernel_t *kernel);
 } delta_cpu_kernel_row_t;
 
-struct delta_kernel {
-  const delta_cpu_kernel_row_t *row;
-  delta_device_t *device;     // Borrowed.
-  const delta_graph_t *graph; // Borrowed.
-  const delta_node_t *node;   // Borrowed.
-  int32_t threads;
-  void *state; // Owned; the row's.
-  size_t workspace_bytes;
-  bool works_in_row;  // set by prepare: as a kernel offer's
-  bool reads_virtual; // set by prepare: it takes virtual inputs
-};
+static inline delta_status_t delta_cpu_kernel_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
+  return ((const delta_cpu_kernel_row_t *)kernel->row)->run(kernel, buffers);
+}
 
 DELTA_MUST_USE delta_status_t delta_cpu_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,
                                                      uint32_t rank, delta_kernel_offer_t *out_offer, bool *out_exists);
 DELTA_MUST_USE delta_status_t delta_cpu_kernel_prepare(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,
                                                        uint32_t rank, delta_kernel_t **out_kernel);
-void delta_cpu_kernel_destroy(delta_kernel_t *kernel);
 DELTA_MUST_USE delta_status_t delta_cpu_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel,
                                                const delta_kernel_buffers_t *buffers);
 

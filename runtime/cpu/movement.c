@@ -34,26 +34,16 @@ delta_status_t delta_cpu_transpose_prepare(delta_kernel_t *kernel) {
   return prepare_copy(kernel, y, &to, &from);
 }
 
-// Where the elements of a slice lie in the whole.
-static delta_strided_t slice_layout(const delta_slice_attrs_t *attrs, const delta_shape_t *whole) {
-  delta_strided_t layout = delta_strided_dense(whole);
-  for (int32_t d = 0; d < whole->rank; ++d) {
-    layout.start += attrs->starts[d] * layout.strides[d];
-    layout.strides[d] *= attrs->steps[d];
-  }
-  return layout;
-}
-
 delta_status_t delta_cpu_slice_prepare(delta_kernel_t *kernel) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
-  delta_strided_t from = slice_layout(attrs, &delta_node_input(kernel->graph, kernel->node, 0)->shape),
+  delta_strided_t from = delta_strided_slice(attrs, &delta_node_input(kernel->graph, kernel->node, 0)->shape),
                   to = delta_strided_dense(&attrs->shape);
   return prepare_copy(kernel, &attrs->shape, &to, &from);
 }
 
 delta_status_t delta_cpu_slice_grad_prepare(delta_kernel_t *kernel) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
-  delta_strided_t from = delta_strided_dense(&attrs->shape), to = slice_layout(attrs, &attrs->data_shape);
+  delta_strided_t from = delta_strided_dense(&attrs->shape), to = delta_strided_slice(attrs, &attrs->data_shape);
   return prepare_copy(kernel, &attrs->shape, &to, &from);
 }
 

@@ -30,8 +30,9 @@ delta_status_t delta_cuda_arena_reserve(delta_device_t *base, size_t reserve_byt
   delta_arena_t *arena = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(base->allocator, 1, &arena));
   *arena = (delta_arena_t){.device = device, .reserve_bytes = reserve_bytes};
-  delta_status_t status = DELTA_OK;
-  if (device->has_virtual_memory) status = DELTA_CU_CHECK_BYTES(cuMemAddressReserve(&arena->base, reserve_bytes, 0, 0, 0), reserve_bytes);
+  delta_status_t status = delta_cuda_use(device);
+  if (!status && device->has_virtual_memory)
+    status = DELTA_CU_CHECK_BYTES(cuMemAddressReserve(&arena->base, reserve_bytes, 0, 0, 0), reserve_bytes);
   if (status) {
     delta_release(base->allocator, arena);
     return delta_status_annotate(status, "reserving %zu bytes of the device's addresses", reserve_bytes);
@@ -97,6 +98,7 @@ delta_status_t delta_cuda_arena_commit(delta_arena_t *arena, size_t committed_by
   const size_t asked_bytes = committed_bytes;
   if (!delta_size_align(committed_bytes, arena->device->base.granule_bytes, &committed_bytes) || committed_bytes > arena->reserve_bytes)
     return delta_status_make(INTERNAL, "cannot commit %zu bytes: the arena reserves %zu", asked_bytes, arena->reserve_bytes);
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(arena->device));
   DELTA_RETURN_IF_ERROR(
       delta_status_annotate(change(arena, committed_bytes), "an arena of %zu bytes, now %zu", committed_bytes, arena->committed_bytes));
   arena->committed_bytes = committed_bytes;
@@ -105,6 +107,7 @@ delta_status_t delta_cuda_arena_commit(delta_arena_t *arena, size_t committed_by
 
 void delta_cuda_arena_destroy(delta_arena_t *arena) {
   if (!arena) return;
+  delta_status_free(delta_cuda_use(arena->device));
   // A device that has failed gives nothing back; what there is to say has been said by the call that failed.
   if (arena->device->has_virtual_memory) {
     delta_status_free(unmap(arena, 0, arena->committed_bytes));

@@ -82,16 +82,14 @@ static __global__ void arg_reduce_kernel(delta_line_set_t lines, extreme_rule ru
   __shared__ work values[DELTA_BLOCK_THREADS];
   __shared__ int64_t indices[DELTA_BLOCK_THREADS];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t line = block + Team::line();
-    const bool is_there = line < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, line) : 0;
+    const delta_line_t line = delta_line_of<Team>(lines, block);
     contender<work> best = {(work)0, -1};
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) {
-      const contender<work> other = {delta_read<work>(x[start + i * lines.inner]), i};
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE) {
+      const contender<work> other = {delta_read<work>(x[line.start + i * lines.inner]), i};
       if (rule(other, best)) best = other;
     }
     best = best_of_team<Team>(best, rule, values, indices);
-    if (is_there && Team::member() == 0) chosen[line] = best.index;
+    if (line.is_there && Team::member() == 0) chosen[line.number] = best.index;
   }
 }
 
@@ -102,22 +100,20 @@ static __global__ void topk_kernel(delta_line_set_t lines, int64_t k, order_rule
   __shared__ work values[DELTA_BLOCK_THREADS];
   __shared__ int64_t indices[DELTA_BLOCK_THREADS];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t line = block + Team::line();
-    const bool is_there = line < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, line) : 0;
-    const uint64_t outer = is_there ? delta_divide(line, lines.by_inner) : 0;
-    const int64_t to = (int64_t)outer * k * lines.inner + (int64_t)(line - outer * lines.by_inner.divisor);
+    const delta_line_t line = delta_line_of<Team>(lines, block);
+    const uint64_t outer = line.is_there ? delta_divide(line.number, lines.by_inner) : 0;
+    const int64_t to = (int64_t)outer * k * lines.inner + (int64_t)(line.number - outer * lines.by_inner.divisor);
     contender<work> previous = {(work)0, -1};
     for (int64_t turn = 0; turn < k; ++turn) {
       contender<work> best = {(work)0, -1};
-      for (int64_t i = Team::member(); i < size; i += Team::SIZE) {
-        const contender<work> other = {delta_read<work>(x[start + i * lines.inner]), i};
+      for (int64_t i = Team::member(); i < line.size; i += Team::SIZE) {
+        const contender<work> other = {delta_read<work>(x[line.start + i * lines.inner]), i};
         if (previous.index >= 0 && !rule(previous, other)) continue;
         if (rule(other, best)) best = other;
       }
       previous = best_of_team<Team>(best, rule, values, indices);
-      if (!is_there || Team::member() != 0) continue;
-      if (y) y[to + turn * lines.inner] = x[start + previous.index * lines.inner];
+      if (!line.is_there || Team::member() != 0) continue;
+      if (y) y[to + turn * lines.inner] = x[line.start + previous.index * lines.inner];
       if (chosen) chosen[to + turn * lines.inner] = previous.index;
     }
   }

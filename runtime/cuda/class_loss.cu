@@ -36,24 +36,24 @@ static __global__ void cross_entropy_kernel(delta_line_set_t lines, label_set_t 
   typedef typename delta_types<T>::number number;
   __shared__ number shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t position = block + Team::line();
-    const bool is_there = position < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, position) : 0;
+    const delta_line_t line = delta_line_of<Team>(lines, block);
     number largest = -INFINITY, sum = 0;
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE)
-      largest = delta_larger()(largest, delta_read<number>(logits[start + i * lines.inner]));
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      largest = delta_larger()(largest, delta_read<number>(logits[line.start + i * lines.inner]));
     largest = Team::all(largest, delta_larger(), shared);
     const number shift = largest - largest == 0 ? largest : (number)0; // unless it is infinite
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) sum += exp(delta_read<number>(logits[start + i * lines.inner]) - shift);
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      sum += exp(delta_read<number>(logits[line.start + i * lines.inner]) - shift);
     sum = Team::all(sum, delta_add(), shared);
-    if (!is_there || Team::member() != 0) continue;
+    if (!line.is_there || Team::member() != 0) continue;
     const number log_sum = shift + log(sum);
-    const int64_t label = label_at(labels, position);
+    const int64_t label = label_at(labels, line.number);
     const number factor = weight_of(weights, label);
     if (loss)
-      loss[position] = delta_write<T>(label < 0 ? (number)0 : factor * (log_sum - delta_read<number>(logits[start + label * lines.inner])));
-    if (weight) weight[position] = delta_write<T>(factor);
-    if (log_sums) log_sums[position] = delta_write<T>(log_sum);
+      loss[line.number] =
+          delta_write<T>(label < 0 ? (number)0 : factor * (log_sum - delta_read<number>(logits[line.start + label * lines.inner])));
+    if (weight) weight[line.number] = delta_write<T>(factor);
+    if (log_sums) log_sums[line.number] = delta_write<T>(log_sum);
   }
 }
 
@@ -68,10 +68,17 @@ static score_place_t score_place_of(const delta_cuda_class_loss_t *self) {
   return place;
 }
 
-static __device__ void find_score(const score_place_t &place, uint64_t element, int64_t *label, uint64_t *position) {
+typedef struct score {
+  int64_t own, label; // its class, and the one that its position's label is
+  uint64_t position;
+} score_t;
+
+static __device__ score_t find_score(const score_place_t &place, const label_set_t &labels, uint64_t element) {
   const uint64_t line = delta_divide(element, place.by_inner), outer = delta_divide(line, place.by_classes);
-  *label = (int64_t)(line - outer * place.by_classes.divisor);
-  *position = outer * place.by_inner.divisor + (element - line * place.by_inner.divisor);
+  score_t score = {(int64_t)(line - outer * place.by_classes.divisor), 0,
+                   outer * place.by_inner.divisor + (element - line * place.by_inner.divisor)};
+  score.label = label_at(labels, score.position);
+  return score;
 }
 
 template <typename T>
@@ -79,15 +86,12 @@ static __global__ void cross_entropy_grad_kernel(uint64_t count, score_place_t p
                                                  const T *log_sums, const T *weights, T *dlogits) {
   typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
-    int64_t own;
-    uint64_t position;
-    find_score(place, i, &own, &position);
-    const int64_t label = label_at(labels, position);
+    const score_t score = find_score(place, labels, i);
     number gradient = 0;
-    if (label >= 0) {
-      const number scale = delta_read<number>(dloss[position]) * weight_of(weights, label);
-      gradient =
-          scale * (exp(delta_read<number>(logits[i]) - delta_read<number>(log_sums[position])) - (own == label ? (number)1 : (number)0));
+    if (score.label >= 0) {
+      const number scale = delta_read<number>(dloss[score.position]) * weight_of(weights, score.label);
+      gradient = scale * (exp(delta_read<number>(logits[i]) - delta_read<number>(log_sums[score.position])) -
+                          (score.own == score.label ? (number)1 : (number)0));
     }
     dlogits[i] = delta_write<T>(gradient);
   }
@@ -112,11 +116,10 @@ static __global__ void nll_grad_kernel(uint64_t count, score_place_t place, labe
                                        T *gradient) {
   typedef typename delta_types<T>::number number;
   DELTA_EACH_ITEM(i, count) {
-    int64_t own;
-    uint64_t position;
-    find_score(place, i, &own, &position);
-    const int64_t label = label_at(labels, position);
-    gradient[i] = delta_write<T>(label >= 0 && own == label ? -weight_of(weights, label) * delta_read<number>(dloss[position]) : (number)0);
+    const score_t score = find_score(place, labels, i);
+    gradient[i] = delta_write<T>(score.label >= 0 && score.own == score.label
+                                     ? -weight_of(weights, score.label) * delta_read<number>(dloss[score.position])
+                                     : (number)0);
   }
 }
 

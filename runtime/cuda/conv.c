@@ -1,5 +1,4 @@
-// CONV, CONV_DATA and CONV_WEIGHT by cuDNN on plain layouts: one row for each of its algorithms that give the same bits every time, so that measured times choose. In float32, unless
-// TF32 is allowed.
+// CONV, CONV_DATA and CONV_WEIGHT by cuDNN on plain layouts: one row for each of its algorithms that give the same bits every time, so that measured times choose.
 //
 // The library pads both sides alike. Where a convolution does not, and its windows would not be the same, it runs on a padded copy of x in the workspace.
 #include <string.h>
@@ -167,16 +166,16 @@ static delta_status_t find_workspace(const delta_kernel_t *kernel, conv_t *conv)
   switch (kernel->node->op) {
     case DELTA_CORE_CONV:
       return DELTA_CUDNN_CHECK(cudnnGetConvolutionForwardWorkspaceSize(library, conv->x, conv->weights, conv->convolution, conv->y,
-                                                                       (cudnnConvolutionFwdAlgo_t)kernel->row->variant,
+                                                                       (cudnnConvolutionFwdAlgo_t)delta_cuda_kernel_row(kernel)->variant,
                                                                        &conv->library_bytes));
     case DELTA_CORE_CONV_DATA:
-      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(library, conv->weights, conv->y, conv->convolution, conv->x,
-                                                                            (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant,
-                                                                            &conv->library_bytes));
+      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardDataWorkspaceSize(
+          library, conv->weights, conv->y, conv->convolution, conv->x,
+          (cudnnConvolutionBwdDataAlgo_t)delta_cuda_kernel_row(kernel)->variant, &conv->library_bytes));
     default:
-      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(library, conv->x, conv->y, conv->convolution, conv->weights,
-                                                                              (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant,
-                                                                              &conv->library_bytes));
+      return DELTA_CUDNN_CHECK(cudnnGetConvolutionBackwardFilterWorkspaceSize(
+          library, conv->x, conv->y, conv->convolution, conv->weights,
+          (cudnnConvolutionBwdFilterAlgo_t)delta_cuda_kernel_row(kernel)->variant, &conv->library_bytes));
   }
 }
 
@@ -194,7 +193,7 @@ delta_status_t delta_cuda_conv_prepare(delta_kernel_t *kernel) {
   delta_window_geometry_t window = geometry_of(attrs, &operands.y->shape);
   if (!is_padded_alike(&window)) pad(conv, operands.x, &window);
   conv->padded_bytes = (size_t)delta_size_round_up(conv->padded_bytes, WORKSPACE_ALIGNMENT_BYTES);
-  DELTA_RETURN_IF_ERROR(describe(conv, &operands, attrs, &window, delta_cuda_device(kernel->device)->allows_tf32));
+  DELTA_RETURN_IF_ERROR(describe(conv, &operands, attrs, &window, kernel->device->math == DELTA_FLOAT_MATH_TF32));
   DELTA_RETURN_IF_ERROR(find_workspace(kernel, conv));
   if (conv->library_bytes > MOST_WORKSPACE_BYTES)
     return delta_status_make(UNSUPPORTED, "the algorithm wants %zu bytes beside its operands", conv->library_bytes);
@@ -248,8 +247,8 @@ delta_status_t delta_cuda_conv_run(const delta_kernel_t *kernel, const delta_ker
   DELTA_RETURN_IF_ERROR(padded_input(conv, buffers->inputs[0], buffers->workspace, stream, &x));
   DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnConvolutionForward(
       delta_cuda_device(kernel->device)->cudnn, factors.one, conv->x, x, conv->weights, buffers->inputs[1], conv->convolution,
-      (cudnnConvolutionFwdAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero,
-      conv->y, buffers->outputs[0])));
+      (cudnnConvolutionFwdAlgo_t)delta_cuda_kernel_row(kernel)->variant, (char *)buffers->workspace + conv->padded_bytes,
+      conv->library_bytes, factors.zero, conv->y, buffers->outputs[0])));
   return add_bias(kernel, buffers, stream);
 }
 
@@ -257,10 +256,10 @@ delta_status_t delta_cuda_conv_data_run(const delta_kernel_t *kernel, const delt
   const conv_t *conv = kernel->state;
   const factors_t factors = factors_of(conv->dtype);
   void *dx = conv->is_padded ? buffers->workspace : buffers->outputs[0];
-  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(
-      cudnnConvolutionBackwardData(delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y,
-                                   buffers->inputs[0], conv->convolution, (cudnnConvolutionBwdDataAlgo_t)kernel->row->variant,
-                                   (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero, conv->x, dx)));
+  DELTA_RETURN_IF_ERROR(DELTA_CUDNN_CHECK(cudnnConvolutionBackwardData(
+      delta_cuda_device(kernel->device)->cudnn, factors.one, conv->weights, buffers->inputs[1], conv->y, buffers->inputs[0],
+      conv->convolution, (cudnnConvolutionBwdDataAlgo_t)delta_cuda_kernel_row(kernel)->variant,
+      (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes, factors.zero, conv->x, dx)));
   if (conv->is_padded) DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&conv->back, buffers->outputs[0], dx, stream)));
   return add_bias(kernel, buffers, stream);
 }
@@ -272,6 +271,6 @@ delta_status_t delta_cuda_conv_weight_run(const delta_kernel_t *kernel, const de
   DELTA_RETURN_IF_ERROR(padded_input(conv, buffers->inputs[0], buffers->workspace, stream, &x));
   return DELTA_CUDNN_CHECK(cudnnConvolutionBackwardFilter(
       delta_cuda_device(kernel->device)->cudnn, factors.one, conv->x, x, conv->y, buffers->inputs[1], conv->convolution,
-      (cudnnConvolutionBwdFilterAlgo_t)kernel->row->variant, (char *)buffers->workspace + conv->padded_bytes, conv->library_bytes,
-      factors.zero, conv->weights, buffers->outputs[0]));
+      (cudnnConvolutionBwdFilterAlgo_t)delta_cuda_kernel_row(kernel)->variant, (char *)buffers->workspace + conv->padded_bytes,
+      conv->library_bytes, factors.zero, conv->weights, buffers->outputs[0]));
 }

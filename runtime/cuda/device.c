@@ -2,6 +2,8 @@
 #include "runtime/cuda/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "runtime/cuda/arena.h"
 #include "runtime/cuda/kernel.h"
@@ -9,8 +11,9 @@
 
 static void cuda_destroy(delta_device_t *base) {
   delta_cuda_device_t *device = delta_cuda_device(base);
-  delta_cuda_sources_destroy(device->sources);
   // What fails here is a device that has failed before, which was told of then.
+  delta_status_free(delta_cuda_use(device));
+  delta_cuda_sources_destroy(device->sources);
   if (device->cudnn) delta_status_free(DELTA_CUDNN_CHECK(cudnnDestroy(device->cudnn)));
   if (device->cublas) delta_status_free(DELTA_CUBLAS_CHECK(cublasLtDestroy(device->cublas)));
   delta_cuda_queues_close(device);
@@ -48,7 +51,7 @@ static const delta_device_driver_t cuda_driver = {
     .tier_create = delta_cuda_tier_create,
     .kernel_query = delta_cuda_kernel_query,
     .kernel_prepare = delta_cuda_kernel_prepare,
-    .kernel_destroy = delta_cuda_kernel_destroy,
+    .kernel_destroy = delta_kernel_free,
     .launch = delta_cuda_launch,
     .synchronize = delta_cuda_synchronize,
     .queues_reserve = delta_cuda_queues_reserve,
@@ -67,15 +70,25 @@ static const delta_device_driver_t cuda_driver = {
 
 // ---- Opening
 
+// Which part is missing, in front of CUDA's words, which call a driver that is not there an old one.
+static delta_status_t explain_none(delta_status_t status) {
+  enum { MINOR = 10, MAJOR = 1000 };
+  char driver[64] = "";
+  int version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version == 0)
+    snprintf(driver, sizeof driver, "NVIDIA's driver is not installed; ");
+  else if (version > 0 && version < CUDART_VERSION)
+    snprintf(driver, sizeof driver, "NVIDIA's driver is of CUDA %d.%d; ", version / MAJOR, version % MAJOR / MINOR);
+  const delta_status_t told = delta_status_make(NOT_FOUND, "no GPU can be used: %s%s", driver, delta_status_message(status));
+  delta_status_free(status);
+  return told;
+}
+
 delta_status_t delta_cuda_device_count(uint32_t *out_count) {
   int count = 0;
   *out_count = 0;
-  delta_status_t status = DELTA_CUDA_CHECK(cudaGetDeviceCount(&count));
-  if (status) {
-    delta_status_t told = delta_status_make(NOT_FOUND, "no GPU can be used: %s", delta_status_message(status));
-    delta_status_free(status);
-    return told;
-  }
+  const delta_status_t status = DELTA_CUDA_CHECK(cudaGetDeviceCount(&count));
+  if (status) return explain_none(status);
   if (count <= 0) return delta_status_make(NOT_FOUND, "no GPU can be used: CUDA's driver is there and finds none");
   *out_count = (uint32_t)count;
   return DELTA_OK;
@@ -132,7 +145,24 @@ static delta_status_t read_properties(delta_cuda_device_t *device) {
   base->granule_bytes = DELTA_CUDA_GRANULE_BYTES;
   if (device->has_virtual_memory) DELTA_RETURN_IF_ERROR(delta_cuda_granule_bytes(ordinal, &base->granule_bytes));
   name_libraries(base, (unsigned)version);
-  snprintf(base->instruction_set, sizeof base->instruction_set, "sm_%d%d", device->capability_major, device->capability_minor);
+  // By how many multiprocessors there are, libraries choose how products are cut, and so how sums are grouped.
+  snprintf(base->instruction_set, sizeof base->instruction_set, "sm_%d%d-%d", device->capability_major, device->capability_minor,
+           device->multiprocessor_count);
+  return DELTA_OK;
+}
+
+// TF32 is a kind of tensor cores', which CUDA's own variable turns off for a whole process, whatever a program asks for.
+static delta_status_t choose_math(delta_cuda_device_t *device, delta_float_math_t asked) {
+  enum { FIRST_WITH_TF32 = 8 };
+  const char *override = getenv("NVIDIA_TF32_OVERRIDE");
+  device->base.math = asked == DELTA_FLOAT_MATH_TF32 ? asked : DELTA_FLOAT_MATH_FLOAT32;
+  if (asked != DELTA_FLOAT_MATH_TF32) return DELTA_OK;
+  if (device->capability_major < FIRST_WITH_TF32)
+    return delta_status_make(UNSUPPORTED, "--math tf32: the GPU is sm_%d%d, and sm_80 is the first with TF32; leave --math out",
+                             device->capability_major, device->capability_minor);
+  if (override && strcmp(override, "0") == 0)
+    return delta_status_make(UNSUPPORTED,
+                             "--math tf32: NVIDIA_TF32_OVERRIDE=0 in the environment turns TF32 off: unset it, or leave --math out");
   return DELTA_OK;
 }
 
@@ -168,6 +198,7 @@ delta_status_t delta_cuda_device_open(uint32_t ordinal, const delta_device_optio
   device->reference_kernels = options->reference_kernels;
   snprintf(device->name, sizeof device->name, "cuda:%u", ordinal);
   DELTA_GOTO_IF_ERROR(status, read_properties(device), cleanup);
+  DELTA_GOTO_IF_ERROR(status, choose_math(device, options->math), cleanup);
   describe(device, options);
   DELTA_GOTO_IF_ERROR(status, delta_cuda_queues_open(device), cleanup);
   DELTA_GOTO_IF_ERROR(status, open_libraries(device), cleanup);

@@ -30,7 +30,6 @@ typedef struct delta_cuda_device {
   int multiprocessor_count;
   bool has_virtual_memory; // the arena is mapped in granules; else it is one allocation that gives nothing back
   bool reference_kernels;
-  bool allows_tf32;                       // products of float32 may be those of tensor cores, of 10 bits; false: float32 as it is
   bool is_capturing;                      // what is put into the streams becomes a graph
   cudaStream_t streams[DELTA_LANE_COUNT]; // non-blocking
   cudaEvent_t joints[DELTA_LANE_COUNT];   // tie the streams together when they are recorded
@@ -43,8 +42,8 @@ typedef struct delta_cuda_device {
 // Opens GPU number `ordinal`. NOT_FOUND, with the CUDA runtime's own text, where there is no driver or no such GPU.
 DELTA_MUST_USE delta_status_t delta_cuda_device_open(uint32_t ordinal, const delta_device_options_t *options, delta_allocator_t allocator,
                                                      delta_device_t **out_device);
-// Makes the GPU the current one of the calling thread: a session may go from thread to thread, and does so between runs. Where a run begins these calls do it themselves: those of
-// queues.h, write, read.
+// Makes the GPU the current one of the calling thread: a session may go from thread to thread, and does so between runs. What a thread calls first does it itself: whatever
+// prepares a run or begins one, takes memory or copies at once.
 DELTA_MUST_USE delta_status_t delta_cuda_use(const delta_cuda_device_t *device);
 // How many there are; NOT_FOUND as above where there is none.
 DELTA_MUST_USE delta_status_t delta_cuda_device_count(uint32_t *out_count);

@@ -174,24 +174,18 @@ struct delta_stored<delta_bool_t> {
     return stored;
   }
 };
-template <>
-struct delta_stored<int32_t> {
-  __device__ static int32_t of(float value) { return of((double)value); }
-  __device__ static int32_t of(double value) { return (int32_t)delta_saturate(value, -2147483647 - 1, 2147483647); }
-  __device__ static int32_t of(int64_t value) { return (int32_t)value; }
+template <typename T, int64_t LEAST, int64_t MOST>
+struct delta_stored_integer {
+  __device__ static T of(float value) { return of((double)value); }
+  __device__ static T of(double value) { return (T)delta_saturate(value, LEAST, MOST); }
+  __device__ static T of(int64_t value) { return (T)value; }
 };
 template <>
-struct delta_stored<int64_t> {
-  __device__ static int64_t of(float value) { return of((double)value); }
-  __device__ static int64_t of(double value) { return delta_saturate(value, DELTA_INT64_LEAST, DELTA_INT64_MOST); }
-  __device__ static int64_t of(int64_t value) { return value; }
-};
+struct delta_stored<int32_t> : delta_stored_integer<int32_t, -2147483647 - 1, 2147483647> {};
 template <>
-struct delta_stored<uint8_t> {
-  __device__ static uint8_t of(float value) { return of((double)value); }
-  __device__ static uint8_t of(double value) { return (uint8_t)delta_saturate(value, 0, 255); }
-  __device__ static uint8_t of(int64_t value) { return (uint8_t)value; }
-};
+struct delta_stored<int64_t> : delta_stored_integer<int64_t, DELTA_INT64_LEAST, DELTA_INT64_MOST> {};
+template <>
+struct delta_stored<uint8_t> : delta_stored_integer<uint8_t, 0, 255> {};
 template <typename T, typename From>
 DELTA_DEVICE T delta_write(From value) {
   return delta_stored<T>::of(value);

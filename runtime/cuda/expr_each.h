@@ -24,15 +24,7 @@ extern "C" __global__ void delta_each(const delta_each_args_t args) {
                                       x[k]);
   DELTA_EACH_SHARED(DELTA_LOAD_SHARED)
   DELTA_EACH_OWN(DELTA_LOAD_OWN)
-  DELTA_UNROLL
-  for (int j = 0; j < DELTA_GROUP; ++j) {
-    work_t in[DELTA_INPUTS + 1], out[DELTA_OUTPUTS];
-    DELTA_UNROLL
-    for (int k = 0; k < DELTA_INPUTS; ++k) in[k] = x[k][j];
-    delta_expression(in, out);
-    DELTA_UNROLL
-    for (int k = 0; k < DELTA_OUTPUTS; ++k) y[k][j] = out[k];
-  }
+  delta_expression_group(x, y);
 #define DELTA_STORE(k, type)                                                           \
   {                                                                                    \
     void *to = (void *)args.words[base + DELTA_SET_WORDS - DELTA_OUTPUTS + k];         \

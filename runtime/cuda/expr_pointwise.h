@@ -23,15 +23,7 @@ extern "C" __global__ void delta_pointwise(const delta_expr_args_t args) {
 #define DELTA_LOAD(k, type) \
   delta_load_group<type, DELTA_GROUP>(args.inputs[k], at[k], args.strides[k][DELTA_RANK - 1], left, args.aligned, x[k]);
     DELTA_EACH_INPUT(DELTA_LOAD)
-    DELTA_UNROLL
-    for (int j = 0; j < DELTA_GROUP; ++j) {
-      work_t in[DELTA_INPUTS + 1], out[DELTA_OUTPUTS];
-      DELTA_UNROLL
-      for (int k = 0; k < DELTA_INPUTS; ++k) in[k] = x[k][j];
-      delta_expression(in, out);
-      DELTA_UNROLL
-      for (int k = 0; k < DELTA_OUTPUTS; ++k) y[k][j] = out[k];
-    }
+    delta_expression_group(x, y);
 #define DELTA_STORE(k, type) \
   if (args.outputs[k]) delta_store_group<type, DELTA_GROUP>(args.outputs[k], first, left, args.aligned, y[k]);
     DELTA_EACH_OUTPUT(DELTA_STORE)

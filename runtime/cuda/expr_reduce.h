@@ -82,17 +82,14 @@ extern "C" __global__ void delta_reduce(const delta_expr_args_t args) {
         DELTA_UNROLL
         for (int k = 0; k < DELTA_INPUTS; ++k) at[k] = base[k];
         delta_add_places(args, first, DELTA_KEPT_RANK, DELTA_RANK, at);
-        work_t x[DELTA_INPUTS + 1][DELTA_GROUP];
+        work_t x[DELTA_INPUTS + 1][DELTA_GROUP], y[DELTA_OUTPUTS][DELTA_GROUP];
 #define DELTA_LOAD(k, type) \
   delta_load_group<type, DELTA_GROUP>(args.inputs[k], at[k], args.strides[k][DELTA_RANK - 1], end - first, args.aligned, x[k]);
         DELTA_EACH_INPUT(DELTA_LOAD)
+        delta_expression_group(x, y);
         DELTA_UNROLL
         for (int j = 0; j < DELTA_GROUP; ++j) {
-          work_t in[DELTA_INPUTS + 1], out[DELTA_OUTPUTS];
-          DELTA_UNROLL
-          for (int k = 0; k < DELTA_INPUTS; ++k) in[k] = x[k][j];
-          delta_expression(in, out);
-#define DELTA_STEP(k, type, kind, start) sums[k] = delta_step_##kind(sums[k], (number_t)out[k]);
+#define DELTA_STEP(k, type, kind, start) sums[k] = delta_step_##kind(sums[k], (number_t)y[k][j]);
           if (first + j < end) {
             DELTA_EACH_OUTPUT(DELTA_STEP)
           }

@@ -121,6 +121,7 @@ delta_status_t delta_expr_source(const delta_expr_form_t *form, delta_text_t *te
                                           form->rank, form->group, expr->input_count, expr->output_count));
   DELTA_RETURN_IF_ERROR(append_lists(text, form, real));
   DELTA_RETURN_IF_ERROR(append_expression(text, expr));
+  DELTA_RETURN_IF_ERROR(delta_text_append(text, "%s", delta_text_expr_group));
   if (form->is_each) return delta_text_append(text, "enum { DELTA_SET_WORDS = %d };\n%s", set_words(form), delta_text_expr_each);
   if (!form->kinds) return delta_text_append(text, "%s", delta_text_expr_pointwise);
   return delta_text_append(text, "enum { DELTA_KEPT_RANK = %d, DELTA_TEAM = %d, DELTA_TEAMS = %d, DELTA_ALONG = %d };\n%s", form->kept_rank,

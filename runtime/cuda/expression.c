@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/cuda/expr_source.h"
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/sources.h"
 
 // Blocks that fill any GPU; sums that have fewer are split. A constant, since sums depend on it.
@@ -127,6 +128,23 @@ delta_status_t delta_cuda_expression_prepare(delta_cuda_device_t *device, const 
   }
   if (args->count == 0) return DELTA_OK;
   return compile(device, &form, self);
+}
+
+delta_status_t delta_cuda_expression_prepare_node(delta_kernel_t *kernel, const delta_cuda_expression_spec_t *spec,
+                                                  const delta_dtype_t *outputs) {
+  delta_cuda_expression_spec_t whole = *spec;
+  for (uint16_t k = 0; k < spec->expr->input_count; ++k) {
+    const delta_tensor_t *input = delta_kernel_input(kernel, k);
+    whole.input_shapes[k] = &input->shape;
+    whole.inputs[k] = input->dtype;
+  }
+  for (uint16_t k = 0; k < spec->expr->output_count; ++k) whole.outputs[k] = outputs[k];
+  delta_cuda_expression_t *expression = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &expression));
+  kernel->state = expression;
+  DELTA_RETURN_IF_ERROR(delta_cuda_expression_prepare(delta_cuda_device(kernel->device), &whole, expression));
+  kernel->workspace_bytes = expression->workspace_bytes;
+  return DELTA_OK;
 }
 
 static bool is_aligned(const void *address) { return (uintptr_t)address % 16 == 0; }

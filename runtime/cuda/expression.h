@@ -25,6 +25,9 @@ typedef struct delta_cuda_expression {
 // Compiles, unless the device has it. Nothing is to be released.
 DELTA_MUST_USE delta_status_t delta_cuda_expression_prepare(delta_cuda_device_t *device, const delta_cuda_expression_spec_t *spec,
                                                             delta_cuda_expression_t *out_expression);
+// Of a kernel that is one expression, which it prepares and keeps: `spec` with the shapes and types of the node's inputs, and outputs of these types.
+DELTA_MUST_USE delta_status_t delta_cuda_expression_prepare_node(delta_kernel_t *kernel, const delta_cuda_expression_spec_t *spec,
+                                                                 const delta_dtype_t *outputs);
 // An output of NULL is not wanted.
 DELTA_MUST_USE delta_status_t delta_cuda_expression_run(const delta_cuda_expression_t *expression, const void *const *inputs,
                                                         void *const *outputs, void *workspace, cudaStream_t stream);

@@ -33,11 +33,11 @@ typedef struct match_list {
   int32_t is_late;
 } match_list_t;
 
-// Lists which of the block's next indices match, in order; returns how many. Barriers before and after.
+// Lists which of the block's next indices match, in order; returns how many. The list may be read until the next call, whose first barrier all threads have to come to before it is
+// written.
 static __device__ int list_matches(match_list_t *list, bool matches) {
   const unsigned votes = __ballot_sync(0xffffffffu, matches);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  __syncthreads();
   if (lane == 0) list->warp_counts[warp] = __popc(votes);
   __syncthreads();
   int before = __popc(votes & ((1u << lane) - 1)), total = 0;

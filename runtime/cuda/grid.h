@@ -28,12 +28,12 @@ static inline size_t delta_cuda_dtype_bytes(delta_dtype_t dtype) {
   return sizes[dtype];
 }
 
-static const unsigned DELTA_BLOCK_THREADS = 256, DELTA_MOST_BLOCKS = 1u << 20;
+static const unsigned DELTA_BLOCK_THREADS = 256;
 
 // Blocks for `count` items of `per_block` each; kernels go on in strides of the grid when there are more.
 static inline unsigned delta_blocks(uint64_t count, uint64_t per_block) {
-  const uint64_t blocks = (count + per_block - 1) / per_block;
-  return (unsigned)(blocks < 1 ? 1 : blocks < DELTA_MOST_BLOCKS ? blocks : DELTA_MOST_BLOCKS);
+  const uint64_t blocks = (count + per_block - 1) / per_block, most = DELTA_CUDA_MOST_BLOCKS;
+  return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
 // The end of a launcher: CASE(dtype, storage type) is a `case` of one type.
@@ -131,6 +131,24 @@ static inline delta_line_set_t delta_line_set(int64_t outer, int64_t size, int64
 DELTA_DEVICE int64_t delta_line_start(const delta_line_set_t &lines, uint64_t line) {
   const uint64_t outer = delta_divide(line, lines.by_inner);
   return (int64_t)outer * lines.size * lines.inner + (int64_t)(line - outer * lines.by_inner.divisor);
+}
+
+// A thread's line in the round that begins at line `first`.
+typedef struct delta_line {
+  uint64_t number;
+  bool is_there;
+  int64_t size, start; // 0 where it is not there
+} delta_line_t;
+
+template <typename Team>
+DELTA_DEVICE delta_line_t delta_line_of(const delta_line_set_t &lines, uint64_t first) {
+  delta_line_t line = {first + Team::line(), false, 0, 0};
+  line.is_there = line.number < lines.count;
+  if (line.is_there) {
+    line.size = lines.size;
+    line.start = delta_line_start(lines, line.number);
+  }
+  return line;
 }
 
 #define DELTA_EACH_ROUND(Team, block, lines) \

@@ -8,38 +8,26 @@
 #define DELTA_RUNTIME_CUDA_KERNEL_H_
 
 #include "runtime/cuda/device.h"
+#include "runtime/kernel_rows.h"
 
 // Counts changes of kernels of ours after which they give other bits or take other times: part of the names of the libraries, by which profiles and plans know
 // that they were made with others.
 enum { DELTA_CUDA_KERNELS_REVISION = 1 };
 
 typedef struct delta_cuda_kernel_row {
-  delta_core_op_t op;
-  const char *name;
+  delta_kernel_row_t base;
   int32_t variant; // tells rows apart that share functions: an algorithm of a library
-  // A reason in a few words, or NULL.
-  const char *(*refuse)(const delta_graph_t *graph, const delta_node_t *node);
-  // Fills kernel->state (from the device's allocator) and kernel->workspace_bytes. UNSUPPORTED: the library has nothing for these shapes.
-  delta_status_t (*prepare)(delta_kernel_t *kernel);
   delta_status_t (*run)(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream);
-  void (*release)(delta_kernel_t *kernel); // also of what a failed prepare has left
 } delta_cuda_kernel_row_t;
 
-struct delta_kernel {
-  const delta_cuda_kernel_row_t *row;
-  delta_device_t *device;     // Borrowed.
-  const delta_graph_t *graph; // Borrowed.
-  const delta_node_t *node;   // Borrowed.
-  void *state;                // Owned; the row's.
-  size_t workspace_bytes;
-  bool works_in_row; // set by prepare: as a kernel offer's
-};
+static inline const delta_cuda_kernel_row_t *delta_cuda_kernel_row(const delta_kernel_t *kernel) {
+  return (const delta_cuda_kernel_row_t *)kernel->row;
+}
 
 DELTA_MUST_USE delta_status_t delta_cuda_kernel_query(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,
                                                       uint32_t rank, delta_kernel_offer_t *out_offer, bool *out_exists);
 DELTA_MUST_USE delta_status_t delta_cuda_kernel_prepare(delta_device_t *device, const delta_graph_t *graph, delta_node_id_t node,
                                                         uint32_t rank, delta_kernel_t **out_kernel);
-void delta_cuda_kernel_destroy(delta_kernel_t *kernel); // NULL is fine.
 // Puts the kernel's work into the lane's stream. Errors name the node and the kernel.
 DELTA_MUST_USE delta_status_t delta_cuda_launch(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel,
                                                 const delta_kernel_buffers_t *buffers);

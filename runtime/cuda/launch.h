@@ -17,6 +17,13 @@
   delta_emulated_call_kernel(#kernel, 1, kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
 #endif
 
+// DELTA_CUDA_MOST_BLOCKS: of a launch whose kernel goes on in strides of the grid. The emulation may have fewer, so that small cases go round.
+#ifdef __CUDACC__
+#define DELTA_CUDA_MOST_BLOCKS (1u << 20)
+#else
+#define DELTA_CUDA_MOST_BLOCKS delta_emulated_most_blocks()
+#endif
+
 // DELTA_CUDA_DYNAMIC_SHARED(type, name): declares `name`, a pointer to the block's dynamic shared memory.
 #ifdef __CUDACC__
 extern __shared__ __align__(16) unsigned char delta_cuda_dynamic_shared[];

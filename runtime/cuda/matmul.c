@@ -189,7 +189,8 @@ delta_status_t delta_cuda_matmul_prepare(delta_kernel_t *kernel) {
   const product_shape_t shape = product_shape_of(kernel->graph, kernel->node);
   const delta_dtype_t dtype = delta_kernel_output(kernel, 0)->dtype;
   library_type_t type;
-  if (!library_type_of(dtype, device->allows_tf32, &type)) return delta_status_make(INTERNAL, "a product of %s", delta_dtype_name(dtype));
+  if (!library_type_of(dtype, device->base.math == DELTA_FLOAT_MATH_TF32, &type))
+    return delta_status_make(INTERNAL, "a product of %s", delta_dtype_name(dtype));
   matmul_t *matmul = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, 1, &matmul));
   kernel->state = matmul;

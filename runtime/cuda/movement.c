@@ -11,7 +11,7 @@
 
 delta_status_t delta_cuda_constant_prepare(delta_kernel_t *kernel) {
   const delta_constant_attrs_t *attrs = kernel->node->attrs;
-  return delta_cuda_table_make(attrs->data, delta_tensor_bytes(delta_kernel_output(kernel, 0)), &kernel->state);
+  return delta_cuda_table_make(kernel->device, attrs->data, delta_tensor_bytes(delta_kernel_output(kernel, 0)), &kernel->state);
 }
 
 void delta_cuda_constant_release(delta_kernel_t *kernel) { delta_cuda_table_free(kernel->state); }
@@ -63,23 +63,12 @@ delta_status_t delta_cuda_transpose_prepare(delta_kernel_t *kernel) {
   return DELTA_OK;
 }
 
-// Where the elements of a slice lie in the whole.
-static delta_strided_t slice_layout(const delta_slice_attrs_t *attrs, const delta_shape_t *whole) {
-  delta_strided_t layout = {0};
-  delta_shape_strides(whole, layout.strides);
-  for (int32_t d = 0; d < whole->rank; ++d) {
-    layout.start += attrs->starts[d] * layout.strides[d];
-    layout.strides[d] *= attrs->steps[d];
-  }
-  return layout;
-}
-
 // The slice itself, and its gradient, which goes the other way.
 static delta_status_t prepare_slice(delta_kernel_t *kernel, const delta_shape_t *whole, bool into_whole) {
   const delta_slice_attrs_t *attrs = kernel->node->attrs;
   delta_cuda_copy_t *copy = NULL;
   DELTA_RETURN_IF_ERROR(make_copies(kernel, 1, &copy));
-  const delta_strided_t in_whole = slice_layout(attrs, whole);
+  const delta_strided_t in_whole = delta_strided_slice(attrs, whole);
   delta_strided_t in_part = {0};
   delta_shape_strides(&attrs->shape, in_part.strides);
   delta_cuda_copy_init(copy, &attrs->shape, delta_dtype_bytes(delta_kernel_input(kernel, 0)->dtype), into_whole ? &in_whole : &in_part,

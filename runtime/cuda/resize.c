@@ -52,7 +52,7 @@ static delta_status_t make_axis(delta_kernel_t *kernel, const delta_resize_taps_
       (size_t)(table.rows + 1 + table.entries) * sizeof(int64_t) + (size_t)table.entries * sizeof(double) + (size_t)table.rows;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(kernel->device->allocator, table.size_bytes, &table.data));
   fill_table(taps, backwards, &table);
-  const delta_status_t status = delta_cuda_table_make(table.data, table.size_bytes, &resize->tables[d]);
+  const delta_status_t status = delta_cuda_table_make(kernel->device, table.data, table.size_bytes, &resize->tables[d]);
   if (!status) {
     const axis_table_t placed = {.rows = table.rows, .entries = table.entries, .data = resize->tables[d]};
     resize->launch.axes[d] =

@@ -9,18 +9,17 @@ static __global__ void softmax_kernel(delta_line_set_t lines, bool log_of, const
   typedef typename delta_types<T>::work work;
   __shared__ work shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t line = block + Team::line();
-    const bool is_there = line < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, line) : 0;
+    const delta_line_t line = delta_line_of<Team>(lines, block);
     work largest = -INFINITY, sum = 0;
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE)
-      largest = delta_larger()(largest, delta_read<work>(x[start + i * lines.inner]));
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      largest = delta_larger()(largest, delta_read<work>(x[line.start + i * lines.inner]));
     largest = Team::all(largest, delta_larger(), shared);
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) sum += exp(delta_read<work>(x[start + i * lines.inner]) - largest);
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE)
+      sum += exp(delta_read<work>(x[line.start + i * lines.inner]) - largest);
     sum = Team::all(sum, delta_add(), shared);
     const work log_sum = log(sum);
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) {
-      const int64_t at = start + i * lines.inner;
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE) {
+      const int64_t at = line.start + i * lines.inner;
       const work shifted = delta_read<work>(x[at]) - largest;
       y[at] = delta_write<T>(log_of ? shifted - log_sum : exp(shifted) / sum);
     }
@@ -32,17 +31,15 @@ static __global__ void softmax_grad_kernel(delta_line_set_t lines, bool log_of, 
   typedef typename delta_types<T>::work work;
   __shared__ work shared[Team::SHARED];
   DELTA_EACH_ROUND(Team, block, lines) {
-    const uint64_t line = block + Team::line();
-    const bool is_there = line < lines.count;
-    const int64_t size = is_there ? lines.size : 0, start = is_there ? delta_line_start(lines, line) : 0;
+    const delta_line_t line = delta_line_of<Team>(lines, block);
     work sum = 0;
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) {
-      const int64_t at = start + i * lines.inner;
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE) {
+      const int64_t at = line.start + i * lines.inner;
       sum += delta_read<work>(dy[at]) * (log_of ? (work)1 : delta_read<work>(y[at]));
     }
     sum = Team::all(sum, delta_add(), shared);
-    for (int64_t i = Team::member(); i < size; i += Team::SIZE) {
-      const int64_t at = start + i * lines.inner;
+    for (int64_t i = Team::member(); i < line.size; i += Team::SIZE) {
+      const int64_t at = line.start + i * lines.inner;
       const work gradient = delta_read<work>(dy[at]), value = delta_read<work>(y[at]);
       dx[at] = delta_write<T>(log_of ? gradient - exp(value) * sum : value * (gradient - sum));
     }

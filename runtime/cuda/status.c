@@ -36,6 +36,9 @@ delta_status_t delta_cuda_status(cudaError_t result, const char *call, size_t as
   (void)cudaGetLastError(); // a later call is not to be blamed for this one
   const char *text = cudaGetErrorString(result);
   if (result == cudaErrorMemoryAllocation) return no_memory(call, text, (int)result, asked_bytes);
+  if (result == cudaErrorNoKernelImageForDevice)
+    return delta_status_annotate(make_status(DELTA_STATUS_IO, call, text, (int)result),
+                                 "the driver's module was built for other GPUs: build it with -DDELTA_CUDA_ARCHITECTURES for this one");
   return make_status(result == cudaErrorNotSupported ? DELTA_STATUS_UNSUPPORTED : DELTA_STATUS_IO, call, text, (int)result);
 }
 
@@ -47,18 +50,27 @@ delta_status_t delta_cu_status(CUresult result, const char *call, size_t asked_b
   return make_status(result == CUDA_ERROR_NOT_SUPPORTED ? DELTA_STATUS_UNSUPPORTED : DELTA_STATUS_IO, call, text, (int)result);
 }
 
-// X(prefix, type, success, no memory, not supported, text)
-#define LIBRARIES(X)                                                                                                                 \
-  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_NOT_SUPPORTED,    \
-    cudnnGetErrorString)                                                                                                             \
-  X(cublas, cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_NOT_SUPPORTED, cublasLtGetStatusString) \
-  X(nvrtc, nvrtcResult, NVRTC_SUCCESS, NVRTC_ERROR_OUT_OF_MEMORY, NVRTC_ERROR_INVALID_OPTION, nvrtcGetErrorString)
+// cuDNN's results are a thousand for each kind, and a reason: 3002 is a shape that is not supported.
+static bool is_refusal_of_cudnn(cudnnStatus_t result) {
+  enum { KIND = 1000 };
+  return result / KIND == CUDNN_STATUS_NOT_SUPPORTED / KIND;
+}
 
-#define LIBRARY_STATUS(prefix, type, success, no_memory_result, not_supported, text)            \
-  delta_status_t delta_##prefix##_status(type result, const char *call) {                       \
-    const delta_status_code_t code = result == (no_memory_result) ? DELTA_STATUS_OUT_OF_MEMORY  \
-                                     : result == (not_supported)  ? DELTA_STATUS_UNSUPPORTED    \
-                                                                  : DELTA_STATUS_IO;             \
-    return result == (success) ? DELTA_OK : make_status(code, call, text(result), (int)result); \
+// X(prefix, type, success, no memory, not supported, text)
+#define LIBRARIES(X)                                                                                                                \
+  X(cudnn, cudnnStatus_t, CUDNN_STATUS_SUCCESS,                                                                                     \
+    result == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED || result == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, \
+    is_refusal_of_cudnn(result), cudnnGetErrorString)                                                                               \
+  X(cublas, cublasStatus_t, CUBLAS_STATUS_SUCCESS, result == CUBLAS_STATUS_ALLOC_FAILED,                                            \
+    result == CUBLAS_STATUS_NOT_SUPPORTED || result == CUBLAS_STATUS_ARCH_MISMATCH, cublasLtGetStatusString)                        \
+  X(nvrtc, nvrtcResult, NVRTC_SUCCESS, result == NVRTC_ERROR_OUT_OF_MEMORY, result == NVRTC_ERROR_INVALID_OPTION, nvrtcGetErrorString)
+
+#define LIBRARY_STATUS(prefix, type, success, is_no_memory, is_not_supported, text)    \
+  delta_status_t delta_##prefix##_status(type result, const char *call) {              \
+    if (result == (success)) return DELTA_OK;                                          \
+    const delta_status_code_t code = (is_no_memory)       ? DELTA_STATUS_OUT_OF_MEMORY \
+                                     : (is_not_supported) ? DELTA_STATUS_UNSUPPORTED   \
+                                                          : DELTA_STATUS_IO;           \
+    return make_status(code, call, text(result), (int)result);                         \
   }
 LIBRARIES(LIBRARY_STATUS)

@@ -2,10 +2,10 @@
 #ifndef DELTA_RUNTIME_CUDA_TABLE_H_
 #define DELTA_RUNTIME_CUDA_TABLE_H_
 
-#include "runtime/cuda/status.h"
+#include "runtime/cuda/device.h"
 
 // Copies `size_bytes` (0: gives NULL) to memory of the device; it is there when the call returns.
-DELTA_MUST_USE delta_status_t delta_cuda_table_make(const void *data, size_t size_bytes, void **out_table);
+DELTA_MUST_USE delta_status_t delta_cuda_table_make(delta_device_t *device, const void *data, size_t size_bytes, void **out_table);
 void delta_cuda_table_free(void *table); // NULL is fine.
 
 #endif // DELTA_RUNTIME_CUDA_TABLE_H_

@@ -1,6 +1,7 @@
 // The tier below the GPU's memory: host memory that is pinned, so that the GPU's copy engines reach it without the processor, taken once and of exact size. Copies of a step go into
 // the queues of their lanes; those between steps are waited for.
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/cuda/device.h"
 
@@ -15,6 +16,11 @@ static void pinned_free(uint8_t *memory) {
   if (memory) delta_status_free(DELTA_CUDA_CHECK(cudaFreeHost(memory)));
 }
 
+static uint64_t free_host_bytes(void) {
+  const long pages = sysconf(_SC_AVPHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
+}
+
 static void pinned_destroy(delta_tier_t *base) {
   pinned_tier_t *tier = (pinned_tier_t *)base;
   pinned_free(tier->memory);
@@ -25,11 +31,12 @@ static delta_status_t pinned_resize(delta_tier_t *base, uint64_t size_bytes) {
   pinned_tier_t *tier = (pinned_tier_t *)base;
   const uint64_t kept_bytes = size_bytes < base->size_bytes ? size_bytes : base->size_bytes;
   void *memory = NULL;
-  if (size_bytes > 0) {
-    delta_status_t status = DELTA_CUDA_CHECK(cudaMallocHost(&memory, size_bytes));
-    if (status)
-      return delta_status_annotate(status, "%llu bytes of pinned host memory for swapped tensors", (unsigned long long)size_bytes);
-  }
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(tier->device));
+  if (size_bytes > 0)
+    DELTA_RETURN_IF_ERROR(delta_status_annotate(
+        DELTA_CUDA_CHECK(cudaMallocHost(&memory, size_bytes)),
+        "%llu bytes of host memory asked for, to be pinned for swapped tensors; %llu are free; lower --host-budget or --batch",
+        (unsigned long long)size_bytes, (unsigned long long)free_host_bytes()));
   if (kept_bytes > 0) memcpy(memory, tier->memory, kept_bytes);
   pinned_free(tier->memory);
   tier->memory = memory;
@@ -47,6 +54,7 @@ static delta_status_t pinned_enqueue(delta_tier_t *base, delta_lane_t lane, bool
 // Between steps; `from` and `to` may be of the host or of the device.
 static delta_status_t copy_now(const pinned_tier_t *tier, void *to, const void *from, size_t size_bytes) {
   const cudaStream_t stream = tier->device->streams[DELTA_LANE_COMPUTE];
+  DELTA_RETURN_IF_ERROR(delta_cuda_use(tier->device));
   DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream)));
   return DELTA_CUDA_CHECK(cudaStreamSynchronize(stream));
 }

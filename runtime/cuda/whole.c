@@ -27,18 +27,32 @@ static delta_status_t prepare_row(delta_kernel_t *kernel, parts_state_t *state) 
   uint32_t sources[DELTA_UNITS_MAX];
   state->row = (delta_cuda_row_t){.units = (uint32_t)(units.lines * units.line_units), .unit_words = (uint64_t)units.unit_bytes / 4};
   delta_units_sources(kernel->graph, kernel->node, sources);
-  DELTA_RETURN_IF_ERROR(delta_cuda_table_make(sources, state->row.units * sizeof *sources, &state->sources));
+  DELTA_RETURN_IF_ERROR(delta_cuda_table_make(kernel->device, sources, state->row.units * sizeof *sources, &state->sources));
   state->row.sources = state->sources;
   return DELTA_OK;
 }
 
-static delta_status_t prepare_parts(delta_kernel_t *kernel, uint32_t count, parts_state_t **out_state) {
+// The copies of all parts, out of the whole or into it; a part of a SPLIT may be left out.
+static delta_status_t prepare_parts(delta_kernel_t *kernel, bool into_whole) {
   const delta_allocator_t allocator = kernel->device->allocator;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_state));
-  kernel->state = *out_state;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, count, &(*out_state)->copies));
-  return prepare_row(kernel, *out_state);
+  const delta_split_attrs_t *attrs = kernel->node->attrs;
+  const uint32_t count = into_whole ? kernel->node->input_count : kernel->node->output_count;
+  const delta_tensor_t *whole = into_whole ? delta_kernel_output(kernel, 0) : delta_kernel_input(kernel, 0);
+  parts_state_t *state = NULL;
+  int64_t begin = 0;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &state));
+  kernel->state = state;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, count, &state->copies));
+  for (uint32_t k = 0; k < count; ++k) {
+    const delta_tensor_t *part = into_whole ? delta_kernel_input(kernel, k) : delta_kernel_output(kernel, k);
+    if (part) init_part(&state->copies[k], part, whole, attrs->axis, begin, into_whole);
+    begin += part ? part->shape.dims[attrs->axis] : attrs->sizes[k];
+  }
+  return prepare_row(kernel, state);
 }
+
+delta_status_t delta_cuda_split_prepare(delta_kernel_t *kernel) { return prepare_parts(kernel, false); }
+delta_status_t delta_cuda_concat_prepare(delta_kernel_t *kernel) { return prepare_parts(kernel, true); }
 
 void delta_cuda_parts_release(delta_kernel_t *kernel) {
   parts_state_t *state = kernel->state;
@@ -57,38 +71,12 @@ static delta_status_t run_row(const parts_state_t *state, void *bytes, cudaStrea
   return state->row.units == 0 ? DELTA_OK : DELTA_CUDA_CHECK(delta_cuda_row_launch(&state->row, bytes, stream));
 }
 
-delta_status_t delta_cuda_split_prepare(delta_kernel_t *kernel) {
-  const delta_split_attrs_t *attrs = kernel->node->attrs;
-  parts_state_t *state = NULL;
-  DELTA_RETURN_IF_ERROR(prepare_parts(kernel, kernel->node->output_count, &state));
-  int64_t begin = 0;
-  for (uint32_t k = 0; k < kernel->node->output_count; ++k) {
-    const delta_tensor_t *part = delta_kernel_output(kernel, k);
-    if (part) init_part(&state->copies[k], part, delta_kernel_input(kernel, 0), attrs->axis, begin, false);
-    begin += attrs->sizes[k];
-  }
-  return DELTA_OK;
-}
-
 delta_status_t delta_cuda_split_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers, cudaStream_t stream) {
   const parts_state_t *state = kernel->state;
   if (lies_in_row(kernel, buffers)) return run_row(state, buffers->outputs[0], stream);
   for (uint32_t k = 0; k < kernel->node->output_count; ++k) {
     if (buffers->outputs[k])
       DELTA_RETURN_IF_ERROR(DELTA_CUDA_CHECK(delta_cuda_copy_launch(&state->copies[k], buffers->outputs[k], buffers->inputs[0], stream)));
-  }
-  return DELTA_OK;
-}
-
-delta_status_t delta_cuda_concat_prepare(delta_kernel_t *kernel) {
-  const delta_split_attrs_t *attrs = kernel->node->attrs;
-  parts_state_t *state = NULL;
-  DELTA_RETURN_IF_ERROR(prepare_parts(kernel, kernel->node->input_count, &state));
-  int64_t begin = 0;
-  for (uint32_t k = 0; k < kernel->node->input_count; ++k) {
-    const delta_tensor_t *part = delta_kernel_input(kernel, k);
-    init_part(&state->copies[k], part, delta_kernel_output(kernel, 0), attrs->axis, begin, true);
-    begin += part->shape.dims[attrs->axis];
   }
   return DELTA_OK;
 }

@@ -8,17 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/cuda/apart.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/support/kernel_case.h"
 
 // Cases with larger operands are left out: a sanitizer makes them slow.
 enum { MOST_ELEMENTS = 1 << 16 };
-enum { MOST_TESTS = 128, MOST_SITES = 1024, MOST_CASES_TRIED = 6, WRONG_STATUS = 3, RACE_STATUS = 66, SKIP_STATUS = 77 };
+enum { MOST_TESTS = 128, MOST_SITES = 1024, MOST_CASES_TRIED = 64, WRONG_STATUS = 3 };
 
-// A barrier, and the first cases that come to it.
+// A barrier, and cases that come to it: some kernels have barriers before what they call, so that not every case needs it.
 typedef struct barrier {
   uint64_t visits;
   uint32_t cases[MOST_CASES_TRIED];
@@ -90,55 +89,34 @@ static int run_apart(uint32_t number, const delta_emulated_site_t *site) {
   snprintf(case_text, sizeof case_text, "%u", number);
   snprintf(line_text, sizeof line_text, "%d", site->line);
   snprintf(number_text, sizeof number_text, "%d", site->number);
-  fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("TSAN_OPTIONS", "halt_on_error=1", 1);
-    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(1);
-    execl("/proc/self/exe", "run_cuda_barriers", "--without", case_text, site->file, line_text, number_text, (char *)NULL);
-    _exit(1);
-  }
-  int status = -1;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const char *arguments[] = {NULL, "--without", case_text, site->file, line_text, number_text, NULL};
+  static delta_process_result_t result;
+  return delta_apart_run(arguments, false, &result);
 }
 
 static bool judge(const barrier_t *barrier, const delta_emulated_site_t *site) {
   int status = 0;
   for (uint32_t k = 0; k < barrier->case_count && status == 0; ++k) status = run_apart(barrier->cases[k], site);
-  const bool is_found = status == RACE_STATUS || status == WRONG_STATUS;
+  const bool is_found = status == DELTA_APART_RACE_STATUS || status == WRONG_STATUS;
   const char *slash = strrchr(site->file, '/');
   printf("%s %s:%d, barrier %d: %s\n", is_found ? "ok  " : "FAIL", slash ? slash + 1 : site->file, site->line, site->number,
-         status == RACE_STATUS    ? "a race"
-         : status == WRONG_STATUS ? "a wrong result"
-         : status == 0            ? "nothing is found"
-                                  : "ended badly");
+         status == DELTA_APART_RACE_STATUS ? "a race"
+         : status == WRONG_STATUS          ? "a wrong result"
+         : status == 0                     ? "nothing is found"
+                                           : "ended badly");
   fflush(stdout);
   return is_found;
-}
-
-static bool has_thread_sanitizer(void) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-  return true;
-#endif
-  return false;
 }
 
 int main(int argc, char **argv) {
   setenv("XDG_CACHE_HOME", DELTA_BINARY_FOLDER "/tests/cache", 1);
   delta_kernel_case_device = "cuda:0";
   delta_emulated_settings_t settings = delta_emulated_defaults();
-  settings.processors = 1; // what guards a second turn is needed in small cases, too
+  settings.most_blocks = 2; // what guards a second turn is needed in small cases, too
   delta_emulated_configure(&settings);
   if (argc == 6 && strcmp(argv[1], "--without") == 0) return run_without(argv + 2);
-  if (!has_thread_sanitizer()) {
-    printf("skip barriers: this build has no ThreadSanitizer\n0 passed, 0 failed, 1 skipped\n");
-    return SKIP_STATUS;
-  }
+  if (!delta_apart_finds_races("barriers")) return DELTA_APART_SKIP_STATUS;
+  setenv("TSAN_OPTIONS", "halt_on_error=1", 1); // of the processes with one barrier less
   int passed = 0, failed = 0;
   run_tests();
   printf("%s %u kernel cases with all barriers\n", wrong_count ? "FAIL" : "ok  ", case_count);

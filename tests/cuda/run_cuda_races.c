@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/cuda/apart.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/kernels.h"
 
-enum { COUNT = 256, BLOCKS = 8, RACE_STATUS = 66, SKIP_STATUS = 77 };
+enum { COUNT = 256, BLOCKS = 8 };
 
 #define CHECK(call)                              \
   do {                                           \
@@ -142,28 +141,9 @@ static int run_apart(int index, int number) {
   char index_text[16], number_text[16];
   snprintf(index_text, sizeof index_text, "%d", index);
   snprintf(number_text, sizeof number_text, "%d", number);
-  fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (!getenv("DELTA_RACES_VERBOSE") && !freopen("/dev/null", "w", stderr)) _exit(1);
-    if (!freopen("/dev/null", "w", stdout)) _exit(1);
-    execl("/proc/self/exe", "run_cuda_races", index_text, number_text, (char *)NULL);
-    _exit(1);
-  }
-  int status = -1;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool has_thread_sanitizer(void) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-  return true;
-#endif
-  return false;
+  const char *arguments[] = {NULL, index_text, number_text, NULL};
+  static delta_process_result_t result;
+  return delta_apart_run(arguments, getenv("DELTA_RACES_VERBOSE"), &result);
 }
 
 int main(int argc, char **argv) {
@@ -175,20 +155,17 @@ int main(int argc, char **argv) {
     cases[index].run(&stage, number);
     return 0;
   }
-  if (!has_thread_sanitizer()) {
-    printf("skip races: this build has no ThreadSanitizer\n0 passed, 0 failed, 1 skipped\n");
-    return SKIP_STATUS;
-  }
+  if (!delta_apart_finds_races("races")) return DELTA_APART_SKIP_STATUS;
   int passed = 0, failed = 0;
   for (int index = 0; index < CASES; ++index) {
     for (int number = cases[index].first; number <= cases[index].last; ++number) {
-      const int status = run_apart(index, number), wanted = number == 0 ? 0 : RACE_STATUS;
+      const int status = run_apart(index, number), wanted = number == 0 ? 0 : DELTA_APART_RACE_STATUS;
       const bool is_right = status == wanted;
       printf("%s %s, number %d: %s\n", is_right ? "ok  " : "FAIL", cases[index].name, number,
-             is_right                ? (number ? "found" : "nothing is found")
-             : status == 0           ? "nothing is found"
-             : status == RACE_STATUS ? "a race"
-                                     : "ended badly");
+             is_right                            ? (number ? "found" : "nothing is found")
+             : status == 0                       ? "nothing is found"
+             : status == DELTA_APART_RACE_STATUS ? "a race"
+                                                 : "ended badly");
       passed += is_right;
       failed += !is_right;
     }

@@ -1,20 +1,20 @@
-// Removes each wait of a schedule without which the verifier refuses it, once each, and trains on the emulated GPU: ThreadSanitizer must find what the wait was for, both when
-// steps are put into the streams one by one and when a recording is replayed; with all waits it must find nothing. Each training is a process of its own. Prints a line a case and a
-// total; skipped in builds without ThreadSanitizer.
+// Removes each wait of a schedule without which the verifier refuses it, once each, and trains on the emulated GPU: ThreadSanitizer or a wrong result must find what the wait was
+// for; with all waits nothing is found. Steps are first put into the streams one by one, then recorded and replayed, in the worst order that is left: the stream of the step that is no longer
+// waited for goes on only when no other can. Each training is a process of its own. Prints a line a case and a total; skipped in builds without ThreadSanitizer.
 //
 //   run_cuda_waits [FOLDER] [--models NAME,NAME,...] [--verbose]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/sha256.h"
 #include "runtime/session_parts.h"
+#include "tests/cuda/apart.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/support/model_run.h"
 
-enum { MOST_MODELS = 64, RACE_STATUS = 66, SKIP_STATUS = 77, ALL_WAITS = -1 };
+enum { MOST_MODELS = 64, RUNS = 3, BAD_VALUE_STATUS = 4, ALL_WAITS = -1, NO_STREAM = -1 };
 
 static bool is_verbose;
 
@@ -65,54 +65,106 @@ static void remove_wait(delta_schedule_step_t *step, uint32_t index) {
 
 // ---- One training
 
-static int train_without(subject_t *subject, int step, int wait) {
+// Small granules, so that small models have to swap; everything is a little late.
+static void configure(int late_stream) {
+  delta_emulated_settings_t settings = delta_emulated_defaults();
+  settings.granule_bytes = DELTA_EMULATED_SMALL_GRANULE_BYTES;
+  settings.copy_delay_seconds = 1e-3;
+  settings.launch_delay_seconds = 1e-4;
+  settings.late_stream = late_stream;
+  delta_emulated_configure(&settings);
+}
+
+// Prints the losses and a hash of the states: what the training came to.
+static delta_status_t train(subject_t *subject) {
   delta_run_report_t report;
-  delta_status_t status = subject_open(subject);
-  // The executor reads the lists whenever it puts steps into the streams; what it has prepared does not depend on them.
-  if (!status && step >= 0) remove_wait((delta_schedule_step_t *)&subject->program->schedule->steps[step], (uint32_t)wait);
+  uint8_t *states = NULL;
+  size_t size_bytes = 0;
   // Put step by step, recorded, replayed.
-  for (uint64_t run = 0; run < 3 && !status; ++run) {
-    status = delta_test_run_seeded(subject->session, DELTA_RUN_TRAIN, subject->batch, run, &report);
+  for (uint64_t run = 0; run < RUNS; ++run) {
+    DELTA_RETURN_IF_ERROR(delta_test_run_seeded(subject->session, DELTA_RUN_TRAIN, subject->batch, run, &report));
+    printf("loss %a\n", report.loss);
   }
+  if (subject->program->ran != subject->program->executor) return delta_status_make(INTERNAL, "the plan was not followed");
+  DELTA_RETURN_IF_ERROR(delta_test_read_all_states(subject->session, &states, &size_bytes));
+  char digest[DELTA_SHA256_TEXT_BYTES];
+  delta_sha256_t hash;
+  delta_sha256_init(&hash);
+  delta_sha256_update(&hash, states, size_bytes);
+  delta_sha256_final_text(&hash, digest);
+  printf("states %s\n", digest);
+  delta_release(delta_allocator_system(), states);
+  return DELTA_OK;
+}
+
+// Takes a wait out. With all of them, `wait` is the stream that is late.
+static int train_without(subject_t *subject, int step, int wait) {
+  configure(step == ALL_WAITS ? wait : NO_STREAM);
+  delta_status_t status = subject_open(subject);
+  if (!status && step != ALL_WAITS) {
+    // The executor reads the lists whenever it puts steps into the streams; what it has prepared does not depend on them.
+    const delta_schedule_t *schedule = subject->program->schedule;
+    delta_schedule_step_t *waiting = &schedule->steps[step];
+    // A recording begins with the stream of compute, and the others come to it in the order of lanes.
+    configure((int)schedule->steps[waiting->waits[wait]].lane);
+    remove_wait(waiting, (uint32_t)wait);
+  }
+  if (!status) status = train(subject);
   if (status) fprintf(stderr, "%s: %s\n", subject->model.name, delta_status_message(status));
-  const int result = status ? 1 : 0;
+  const int result = !status ? 0 : delta_status_code(status) == DELTA_STATUS_NOT_A_NUMBER ? BAD_VALUE_STATUS : 1;
   delta_status_free(status);
   subject_close(subject);
   return result;
 }
 
 // The exit status of such a training in a process of its own.
-static int train_apart(const subject_t *subject, int step, int wait) {
+static int train_apart(const subject_t *subject, int step, int wait, delta_process_result_t *out_result) {
   char step_text[16], wait_text[16];
   snprintf(step_text, sizeof step_text, "%d", step);
   snprintf(wait_text, sizeof wait_text, "%d", wait);
-  fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (!is_verbose && !freopen("/dev/null", "w", stderr)) _exit(1);
-    execl("/proc/self/exe", "run_cuda_waits", "--train", subject->model.path, subject->model.about_path, step_text, wait_text,
-          (char *)NULL);
-    _exit(1);
-  }
-  int status = -1;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const char *arguments[] = {NULL, "--train", subject->model.path, subject->model.about_path, step_text, wait_text, NULL};
+  return delta_apart_run(arguments, is_verbose, out_result);
 }
 
 // ---- All of a model
 
-static void judge(const subject_t *subject, int step, int wait, totals_t *totals) {
-  const int status = train_apart(subject, step, wait), wanted = step == ALL_WAITS ? 0 : RACE_STATUS;
-  const char *found = status == 0 ? "nothing was found" : status == RACE_STATUS ? "a race was found" : "the training failed";
-  if (step == ALL_WAITS) {
-    printf("%s %s with all waits: %s\n", status == wanted ? "ok  " : "FAIL", subject->model.name, found);
-  } else {
-    const delta_schedule_t *schedule = subject->program->schedule;
-    printf("%s %s, step %d without its wait for step %u: %s\n", status == wanted ? "ok  " : "FAIL", subject->model.name, step,
-           schedule->steps[step].waits[wait], found);
-  }
-  totals->passed += status == wanted;
-  totals->failed += status != wanted;
+static void count_case(bool is_passed, totals_t *totals) {
+  totals->passed += is_passed;
+  totals->failed += !is_passed;
   fflush(stdout);
+}
+
+// With all waits, whichever stream is late: always the same, which is what is right.
+static void judge_whole(const subject_t *subject, delta_process_result_t *out_right, totals_t *totals) {
+  static delta_process_result_t result;
+  int status = train_apart(subject, ALL_WAITS, NO_STREAM, out_right);
+  bool is_same = true;
+  for (int late = 0; late < DELTA_LANE_COUNT && status == 0 && is_same; ++late) {
+    status = train_apart(subject, ALL_WAITS, late, &result);
+    is_same = strcmp(result.output, out_right->output) == 0;
+  }
+  const bool is_right = status == 0 && is_same;
+  printf("%s %s with all waits: %s\n", is_right ? "ok  " : "FAIL", subject->model.name,
+         is_right                            ? "nothing was found"
+         : status == DELTA_APART_RACE_STATUS ? "a race was found"
+         : status == 0                       ? "a wrong result was found"
+                                             : "the training failed");
+  count_case(is_right, totals);
+}
+
+static void judge_without(const subject_t *subject, int step, int wait, const delta_process_result_t *right, totals_t *totals) {
+  static delta_process_result_t result;
+  const int status = train_apart(subject, step, wait, &result);
+  const bool has_ended = status == 0 || status == DELTA_APART_RACE_STATUS || status == BAD_VALUE_STATUS;
+  const bool is_race = status == DELTA_APART_RACE_STATUS, is_wrong = has_ended && strcmp(result.output, right->output) != 0;
+  printf("%s %s, step %d without its wait for step %u: %s\n", is_race || is_wrong ? "ok  " : "FAIL", subject->model.name, step,
+         subject->program->schedule->steps[step].waits[wait],
+         !has_ended            ? "the training failed"
+         : is_race && is_wrong ? "a race and a wrong result"
+         : is_race             ? "a race"
+         : is_wrong            ? "a wrong result"
+                               : "nothing was found");
+  count_case(is_race || is_wrong, totals);
 }
 
 // Whether the verifier refuses the schedule without a wait.
@@ -129,33 +181,22 @@ static delta_status_t find_necessary(const subject_t *subject, uint32_t step, ui
 }
 
 static delta_status_t run_model(subject_t *subject, totals_t *totals) {
+  static delta_process_result_t right;
   uint32_t waits = 0, necessary = 0;
   DELTA_RETURN_IF_ERROR(subject_open(subject));
   const delta_schedule_t *schedule = subject->program->schedule;
-  judge(subject, ALL_WAITS, 0, totals);
+  judge_whole(subject, &right, totals);
   for (uint32_t step = 0; step < schedule->step_count; ++step) {
     for (uint32_t wait = 0; wait < schedule->steps[step].wait_count; ++wait) {
       bool is_necessary;
       DELTA_RETURN_IF_ERROR(find_necessary(subject, step, wait, &is_necessary));
-      if (is_necessary) judge(subject, (int)step, (int)wait, totals);
+      if (is_necessary) judge_without(subject, (int)step, (int)wait, &right, totals);
       necessary += is_necessary;
       ++waits;
     }
   }
   printf("%s: %u waits, %u of them necessary\n", subject->model.name, waits, necessary);
   return DELTA_OK;
-}
-
-static bool has_thread_sanitizer(void) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-  return true;
-#endif
-  return false;
 }
 
 static bool is_listed(const char *list, const char *name) {
@@ -166,20 +207,10 @@ static bool is_listed(const char *list, const char *name) {
   return !list;
 }
 
-// Small granules, so that small models have to swap; everything is a little late.
-static void configure(void) {
-  delta_emulated_settings_t settings = delta_emulated_defaults();
-  settings.granule_bytes = DELTA_EMULATED_SMALL_GRANULE_BYTES;
-  settings.copy_delay_seconds = 1e-3;
-  settings.launch_delay_seconds = 1e-4;
-  delta_emulated_configure(&settings);
-}
-
 int main(int argc, char **argv) {
   static delta_test_model_t models[MOST_MODELS];
   static subject_t subject;
   const char *only = "mlp,cnn", *folder = DELTA_SOURCE_FOLDER "/tests/models";
-  configure();
   if (argc == 6 && strcmp(argv[1], "--train") == 0) {
     snprintf(subject.model.name, sizeof subject.model.name, "model");
     snprintf(subject.model.path, sizeof subject.model.path, "%s", argv[2]);
@@ -195,10 +226,8 @@ int main(int argc, char **argv) {
       folder = argv[k];
     }
   }
-  if (!has_thread_sanitizer()) {
-    printf("skip waits: this build has no ThreadSanitizer\n0 passed, 0 failed, 1 skipped\n");
-    return SKIP_STATUS;
-  }
+  if (!delta_apart_finds_races("waits")) return DELTA_APART_SKIP_STATUS;
+  configure(NO_STREAM);
   totals_t totals = {0};
   const size_t count = delta_test_list_models(folder, models, 0, MOST_MODELS);
   for (size_t m = 0; m < count; ++m) {

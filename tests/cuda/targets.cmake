@@ -117,3 +117,15 @@ foreach(case "opens|$<TARGET_FILE:delta_cuda_emulated_module>|cuda:0 .*copies be
   set_tests_properties(cuda_module_${name} PROPERTIES ENVIRONMENT "DELTA_CUDA_MODULE=${file};${delta_module_environment}"
                                                       PASS_REGULAR_EXPRESSION "${words}")
 endforeach()
+
+# A program that asks for no GPU maps nothing of CUDA's, though the module is there: the loader says which files it takes.
+add_test(NAME cuda_module_unused COMMAND deltaplan ${PROJECT_SOURCE_DIR}/tests/models/mlp/model.onnx --loss cross_entropy --profile estimate --batch 4)
+set_tests_properties(
+  cuda_module_unused
+  PROPERTIES ENVIRONMENT "LD_DEBUG=files;DELTA_CUDA_MODULE=$<TARGET_FILE:delta_cuda_emulated_module>" PASS_REGULAR_EXPRESSION "predicted step"
+             FAIL_REGULAR_EXPRESSION "libdelta-cuda|libcuda[.]|libcudart|libcublas|libcudnn|libnvrtc")
+# The same words are said where it is asked for.
+add_test(NAME cuda_module_used COMMAND deltaplan --devices)
+set_tests_properties(
+  cuda_module_used PROPERTIES ENVIRONMENT "LD_DEBUG=files;DELTA_CUDA_MODULE=$<TARGET_FILE:delta_cuda_emulated_module>;${delta_module_environment}"
+                              PASS_REGULAR_EXPRESSION "libdelta-cuda")

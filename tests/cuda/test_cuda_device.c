@@ -48,7 +48,7 @@ Test(cuda_device, says_what_it_is) {
   cr_expect_str_eq(device->name, "cuda:0");
   cr_expect(device->has_queues && !device->host_addressable);
   cr_expect_eq(device->granule_bytes, GRANULE_BYTES);
-  cr_expect_eq(strncmp(device->instruction_set, "sm_", 3), 0, "%s", device->instruction_set);
+  cr_expect_str_eq(device->instruction_set, "sm_90-4");
   cr_expect_eq(strncmp(device->libraries, "cudart 13.0, cudnn ", 19), 0, "%s", device->libraries);
   cr_expect_not_null(strstr(device->libraries, ", kernels "), "%s", device->libraries);
   cr_expect_gt(strlen(device->processor), 0);

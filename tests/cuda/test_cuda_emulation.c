@@ -309,6 +309,47 @@ Test(cuda_emulation, a_capture_replays) {
   cr_expect_eq(pinned[1], wanted + 9);
 }
 
+// Two launches of a graph in which a stream copies to x what another adds to y; returns y.
+static float replay_late(int late_stream, bool has_wait, float *pinned) {
+  delta_emulated_settings_t settings = delta_emulated_defaults();
+  cudaStream_t compute = make_stream(), copies = make_stream();
+  cudaEvent_t forked = make_event(), copied = make_event();
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  float *x = make_device_floats(1), *y = make_device_floats(1), value;
+  settings.late_stream = late_stream;
+  delta_emulated_configure(&settings);
+  CHECK(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal));
+  CHECK(cudaEventRecord(forked, compute));
+  CHECK(cudaStreamWaitEvent(copies, forked, 0));
+  CHECK(cudaMemcpyAsync(x, pinned, sizeof *x, cudaMemcpyHostToDevice, copies));
+  CHECK(cudaEventRecord(copied, copies));
+  if (has_wait) CHECK(cudaStreamWaitEvent(compute, copied, 0));
+  CHECK(delta_test_axpy(1, x, y, 1, compute));
+  CHECK(cudaStreamWaitEvent(compute, copied, 0));
+  CHECK(cudaStreamEndCapture(compute, &graph));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int launch = 0; launch < 2; ++launch) {
+    *pinned = (float)(10 * (launch + 1));
+    CHECK(cudaGraphLaunch(exec, compute));
+    CHECK(cudaStreamSynchronize(compute));
+  }
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  read_floats(y, &value, 1);
+  delta_emulated_reset();
+  return value;
+}
+
+// x and y are 1 at first.
+Test(cuda_emulation, a_late_stream_waits_for_all_that_can_go_on) {
+  float *pinned = NULL;
+  CHECK(cudaHostAlloc((void **)&pinned, sizeof *pinned, 0));
+  for (int late_stream = -1; late_stream < 2; ++late_stream) cr_expect_eq(replay_late(late_stream, true, pinned), 31);
+  cr_expect_eq(replay_late(0, false, pinned), 31, "compute is late");
+  cr_expect_eq(replay_late(1, false, pinned), 12, "copies are late");
+}
+
 typedef enum capture_fault { UNJOINED, SYNCHRONIZED, FOREIGN_EVENT, ALLOCATED, PAGEABLE, CAPTURE_FAULTS } capture_fault_t;
 
 Test(cuda_emulation, a_capture_refuses_what_cannot_be_in_a_graph) {

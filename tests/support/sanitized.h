@@ -6,9 +6,15 @@
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define DELTA_TEST_SANITIZED
 #endif
+#if __has_feature(thread_sanitizer)
+#define DELTA_TEST_FINDS_RACES
+#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DELTA_TEST_SANITIZED
+#endif
+#ifdef __SANITIZE_THREAD__
+#define DELTA_TEST_FINDS_RACES
 #endif
 
 #endif // DELTA_TESTS_SUPPORT_SANITIZED_H_

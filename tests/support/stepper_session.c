@@ -67,7 +67,7 @@ static delta_plan_options_t plan_options(const delta_model_t *model, const delta
 // Leaves the plan the evaluation alone, planned again exactly as exported.
 static delta_status_t replan_as_exported(delta_stepper_t *stepper, const delta_model_t *model) {
   delta_plan_t *plan = stepper->plan;
-  const delta_device_options_t device_options = {.threads = plan->numerics.threads};
+  const delta_device_options_t device_options = {.threads = plan->numerics.threads, .math = plan->numerics.math};
   delta_device_t *device = NULL;
   delta_program_parts_t parts = {0};
   const delta_program_choice_t choice = {.layouts = {.is_forced = true, .forced = DELTA_LAYOUT_PLAIN}};

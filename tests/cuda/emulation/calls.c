@@ -43,12 +43,16 @@ static void unlock_state(void) {
 
 delta_emulated_settings_t delta_emulated_defaults(void) {
   return (delta_emulated_settings_t){.devices = 1,
+                                     .driver_version = 13000,
                                      .device_bytes = UINT64_C(4) << 30,
                                      .has_virtual_memory = true,
+                                     .capability_major = 9,
                                      .processors = 4,
+                                     .most_blocks = 1 << 20,
                                      .granule_bytes = 2 << 20,
                                      .seed = 1,
-                                     .block_threads = 2};
+                                     .block_threads = 2,
+                                     .late_stream = -1};
 }
 
 void delta_emulated_configure(const delta_emulated_settings_t *settings) {

@@ -46,6 +46,10 @@ bool delta_emulated_enter_run(const char *operation);
 // True: this call of cudaStreamWaitEvent is to be ignored.
 bool delta_emulated_ignores_wait(void);
 
+// Calls of the driver interface need a context, which is a thread's own matter: setting the device takes it, and so does the runtime where it takes memory.
+bool delta_emulated_has_context(void);
+void delta_emulated_take_context(void);
+
 void delta_emulated_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const delta_emulated_settings_t *delta_emulated_settings(void);

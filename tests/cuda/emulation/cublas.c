@@ -202,6 +202,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
 
 // ---- cuBLASLt: descriptions. Each lies in the words of its opaque structure.
 
+enum { MATRICES = 4 }; // A, B, C and D
+
 typedef struct matmul_description {
   int32_t compute_type, scale_type, transpose_a, transpose_b;
   uint32_t epilogue;
@@ -221,6 +223,7 @@ typedef struct layout {
 typedef struct preference {
   uint64_t most_workspace_bytes;
   uint32_t reduction_mask;
+  uint32_t alignments[MATRICES]; // what the caller promises of addresses; 0: nothing
 } preference_t;
 
 _Static_assert(sizeof(matmul_description_t) <= sizeof(cublasLtMatmulDescOpaque_t), "a description fits");
@@ -338,16 +341,16 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Promises of alignment are not needed.
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size_bytes) {
   DELTA_EMULATED_ENTER(CUBLAS_STATUS_INTERNAL_ERROR);
-  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES && attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES) {
-    return size_bytes == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-  }
   static const attribute_t attributes[] = {
       ATTRIBUTE(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, preference_t, most_workspace_bytes),
       ATTRIBUTE(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, preference_t, reduction_mask),
+      ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, preference_t, alignments[0]),
+      ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, preference_t, alignments[1]),
+      ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, preference_t, alignments[2]),
+      ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, preference_t, alignments[3]),
   };
   return set_attribute(preference, attributes, sizeof attributes / sizeof *attributes, (int)attribute, value, size_bytes);
 }
@@ -391,6 +394,20 @@ static bool make_product(const matmul_description_t *description, const layout_t
          product->c.rows == product->d.rows && product->c.columns == product->d.columns;
 }
 
+// What an algorithm holds: its workspace, and the alignments it was found for.
+enum { ALGORITHM_WORKSPACE, ALGORITHM_ALIGNMENTS };
+
+// An algorithm that was found for aligned addresses reads in wide words.
+static bool keeps_promises(const cublasLtMatmulAlgo_t *algorithm, const void *const data[MATRICES]) {
+  for (int k = 0; algorithm && k < MATRICES; ++k) {
+    const uint64_t alignment = algorithm->data[ALGORITHM_ALIGNMENTS + k];
+    if (alignment == 0 || (uintptr_t)data[k] % alignment == 0) continue;
+    delta_emulated_report("cublasLtMatmul: %c is at %p, and was promised at multiples of %d bytes", "ABCD"[k], data[k], (int)alignment);
+    return false;
+  }
+  return true;
+}
+
 // Two algorithms: one without a workspace, and one with.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -405,12 +422,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (asked < 1 || !make_product((matmul_description_t *)description, layouts, no_data, &product)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported((matmul_description_t *)description, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool has_second = asked > 1 && ((preference_t *)preference)->most_workspace_bytes >= WORKSPACE_BYTES;
+  const uint32_t *const alignments = ((preference_t *)preference)->alignments;
   *out_count = has_second ? 2 : 1;
   for (int k = 0; k < *out_count; ++k) {
     // The fast one first.
     const size_t workspace_bytes = has_second && k == 0 ? WORKSPACE_BYTES : 0;
-    results[k] = (cublasLtMatmulHeuristicResult_t){
-        .algo = {.data = {workspace_bytes}}, .workspaceSize = workspace_bytes, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1};
+    results[k] =
+        (cublasLtMatmulHeuristicResult_t){.algo = {.data = {workspace_bytes, alignments[0], alignments[1], alignments[2], alignments[3]}},
+                                          .workspaceSize = workspace_bytes,
+                                          .state = CUBLAS_STATUS_SUCCESS,
+                                          .wavesCount = 1};
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -426,9 +447,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   product_t product;
   if (!make_product((matmul_description_t *)description, layouts, data, &product)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported((matmul_description_t *)description, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (algorithm && algorithm->data[0] > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!keeps_promises(algorithm, data)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm && algorithm->data[ALGORITHM_WORKSPACE] > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
   product.workspace = workspace;
-  product.workspace_bytes = algorithm ? algorithm->data[0] : 0;
+  product.workspace_bytes = algorithm ? algorithm->data[ALGORITHM_WORKSPACE] : 0;
   product.alpha = delta_emulated_factor(alpha, product.d.elements.is_double);
   product.beta = delta_emulated_factor(beta, product.d.elements.is_double);
   return put_product(__func__, &product, stream);

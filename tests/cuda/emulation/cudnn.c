@@ -48,6 +48,7 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
     STATUS(CUDNN_STATUS_NOT_INITIALIZED)
     STATUS(CUDNN_STATUS_BAD_PARAM)
     STATUS(CUDNN_STATUS_NOT_SUPPORTED)
+    STATUS(CUDNN_STATUS_NOT_SUPPORTED_SHAPE)
     STATUS(CUDNN_STATUS_INTERNAL_ERROR)
     STATUS(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)
     STATUS(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
@@ -388,7 +389,7 @@ static cudnnStatus_t find_workspace(const struct cudnnTensorStruct *x, const str
   const cudnnStatus_t status = make_pass(tensors, convolution, result, &pass);
   const algorithm_t *algorithm = status ? NULL : find_algorithm(&pass, number);
   *out_bytes = algorithm ? workspace_bytes_of(algorithm) : 0;
-  return status ? status : algorithm ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+  return status ? status : algorithm ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED_SHAPE;
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
@@ -494,7 +495,7 @@ static cudnnStatus_t convolve(cudnnHandle_t handle, const convolution_call_t *ca
   const cudnnStatus_t status = make_pass(call->tensors, call->convolution, call->result, &pass);
   if (status) return status;
   const algorithm_t *algorithm = find_algorithm(&pass, call->algorithm);
-  if (!algorithm) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!algorithm || (algorithm->is_narrow && delta_emulated_settings()->refuses_late)) return CUDNN_STATUS_NOT_SUPPORTED_SHAPE;
   pass.workspace = call->workspace;
   pass.workspace_bytes = workspace_bytes_of(algorithm);
   if (call->workspace_bytes < pass.workspace_bytes) return CUDNN_STATUS_BAD_PARAM;

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/emulation/calls.h"
 
-enum { VERSION = 13000, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
+enum { VERSION = 13000, CAPABILITY_MINOR = 0, SHARED_OPT_IN_BYTES = 227 << 10 };
 
 // ---- Errors
 
@@ -85,7 +85,7 @@ static cudaError_t check_device(int device) {
 
 cudaError_t cudaDriverGetVersion(int *version) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);
-  *version = delta_emulated_settings()->devices ? VERSION : 0;
+  *version = delta_emulated_settings()->driver_version;
   return cudaSuccess;
 }
 
@@ -97,13 +97,22 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorInitializationError);
+  if (delta_emulated_settings()->driver_version < VERSION) return delta_emulated_error(cudaErrorInsufficientDriver);
   *count = (int)delta_emulated_settings()->devices;
   return *count ? cudaSuccess : delta_emulated_error(cudaErrorNoDevice);
 }
 
+// The one context, and whether it is the calling thread's current one.
+static char context;
+static _Thread_local bool has_context;
+
+bool delta_emulated_has_context(void) { return has_context; }
+void delta_emulated_take_context(void) { has_context = true; }
+
 cudaError_t cudaSetDevice(int device) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorInitializationError);
   const cudaError_t error = check_device(device);
+  has_context = has_context || !error;
   return error ? error : device == 0 ? cudaSuccess : delta_emulated_error(cudaErrorNotSupported);
 }
 
@@ -126,7 +135,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
                                         .maxThreadsDim = {1024, 1024, 64},
                                         .maxGridSize = {2147483647, 65535, 65535},
                                         .totalConstMem = 64 << 10,
-                                        .major = CAPABILITY_MAJOR,
+                                        .major = delta_emulated_settings()->capability_major,
                                         .minor = CAPABILITY_MINOR,
                                         .multiProcessorCount = (int)delta_emulated_settings()->processors,
                                         .canMapHostMemory = 1,
@@ -165,7 +174,6 @@ static const struct attribute_row {
     {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
     {cudaDevAttrAsyncEngineCount, 2},
     {cudaDevAttrUnifiedAddressing, 1},
-    {cudaDevAttrComputeCapabilityMajor, CAPABILITY_MAJOR},
     {cudaDevAttrComputeCapabilityMinor, CAPABILITY_MINOR},
     {cudaDevAttrMaxSharedMemoryPerBlockOptin, SHARED_OPT_IN_BYTES},
 };
@@ -173,6 +181,10 @@ static const struct attribute_row {
 static bool find_attribute(int number, int *out_value) {
   if (number == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
     *out_value = delta_emulated_settings()->has_virtual_memory;
+    return true;
+  }
+  if (number == cudaDevAttrComputeCapabilityMajor) {
+    *out_value = delta_emulated_settings()->capability_major;
     return true;
   }
   if (number == cudaDevAttrMultiProcessorCount) {
@@ -255,9 +267,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   return find_attribute((int)attribute, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The one context is always current.
-static char context;
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out_context, CUdevice device) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_OUT_OF_MEMORY);
   (void)device;
@@ -273,11 +282,12 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 
 CUresult cuCtxGetCurrent(CUcontext *out_context) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
-  *out_context = (CUcontext)(void *)&context;
+  *out_context = has_context ? (CUcontext)(void *)&context : NULL;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCurrent(CUcontext wanted) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
-  return wanted == (CUcontext)(void *)&context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  has_context = wanted == (CUcontext)(void *)&context;
+  return has_context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }

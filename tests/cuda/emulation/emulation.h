@@ -19,14 +19,21 @@ extern "C" {
 
 typedef struct delta_emulated_settings {
   uint32_t devices;            // 0: a machine without a GPU
+  int driver_version;          // of the GPU's driver: 13000 is CUDA 13.0; 0: there is none
   uint64_t device_bytes;       // memory of the device
   bool has_virtual_memory;     // cuMem...
   size_t granule_bytes;        // of virtual memory: a multiple of a page of the host
+  int capability_major;        // 9: sm_90; the minor number is 0
   uint32_t processors;         // of the device: kernels with fewer go round their loops more often
+  uint32_t most_blocks;        // of a launch whose kernel goes on in strides of the grid: small cases go round, too
+  bool refuses_late;           // cuDNN tells the workspace of algorithms that it then does not run
   uint64_t seed;               // of the delays that are drawn
   double copy_delay_seconds;   // each copy is late by a random part of this
   double launch_delay_seconds; // each kernel and each call of a library, likewise
   uint32_t block_threads;      // that share the blocks of a kernel
+  // Graphs run one node at a time, and those of this stream only when no other can go on: the worst order that their edges allow. Streams are numbered as they came to the capture,
+  // from 0. Below 0: streams run beside each other.
+  int late_stream;
 } delta_emulated_settings_t;
 
 // Of devices on which small models have to fit into small budgets.

@@ -26,6 +26,9 @@ struct CUgraphExec_st {
   uint64_t *ended;        // Owned; by node: the last launch in which it has ended
   uint32_t lanes_running; // beside the first
   bool is_closing;
+  int late_lane;   // Below 0: nodes run as soon as they can.
+  uint32_t *nexts; // Owned; by lane: the node that it runs, or will run next; node_count: none
+  bool is_running; // a node
 };
 
 // ---- Graphs
@@ -94,28 +97,60 @@ static void unlock_exec(struct CUgraphExec_st *exec) {
   delta_hidden_end();
 }
 
-static void wait_for_node(struct CUgraphExec_st *exec, uint32_t node, uint64_t launch) {
+// The first node of a lane from `from` on.
+static uint32_t next_of_lane(const struct CUgraph_st *graph, uint32_t lane, uint32_t from) {
+  while (from < graph->node_count && graph->nodes[from].lane != lane) ++from;
+  return from;
+}
+
+static bool is_ready(const struct CUgraphExec_st *exec, uint32_t node, uint64_t launch) {
+  for (uint32_t k = 0; k < exec->graph.nodes[node].need_count; ++k) {
+    if (exec->ended[exec->graph.nodes[node].needs[k]] < launch) return false;
+  }
+  return true;
+}
+
+// Whether another lane than the late one could go on.
+static bool can_others(const struct CUgraphExec_st *exec, uint64_t launch) {
+  for (uint32_t lane = 0; lane < exec->graph.lane_count; ++lane) {
+    const uint32_t node = exec->nexts[lane];
+    if (lane != (uint32_t)exec->late_lane && node < exec->graph.node_count && is_ready(exec, node, launch)) return true;
+  }
+  return false;
+}
+
+static bool may_begin(const struct CUgraphExec_st *exec, uint32_t node, uint64_t launch) {
+  if (!is_ready(exec, node, launch)) return false;
+  if (exec->late_lane < 0) return true;
+  return !exec->is_running && (exec->graph.nodes[node].lane != (uint32_t)exec->late_lane || !can_others(exec, launch));
+}
+
+static void begin_node(struct CUgraphExec_st *exec, uint32_t node, uint64_t launch) {
   lock_exec(exec);
-  while (exec->ended[node] < launch) pthread_cond_wait(&exec->changed, &exec->lock);
+  while (!may_begin(exec, node, launch)) pthread_cond_wait(&exec->changed, &exec->lock);
+  exec->is_running = true;
   unlock_exec(exec);
-  delta_order_acquire(&exec->graph.nodes[node]);
+  for (uint32_t k = 0; k < exec->graph.nodes[node].need_count; ++k)
+    delta_order_acquire(&exec->graph.nodes[exec->graph.nodes[node].needs[k]]);
 }
 
 static void end_node(struct CUgraphExec_st *exec, uint32_t node, uint64_t launch) {
+  const uint32_t lane = exec->graph.nodes[node].lane;
   delta_order_release(&exec->graph.nodes[node]);
   lock_exec(exec);
+  exec->is_running = false;
   exec->ended[node] = launch;
+  exec->nexts[lane] = next_of_lane(&exec->graph, lane, node + 1);
   pthread_cond_broadcast(&exec->changed);
   unlock_exec(exec);
 }
 
 static void run_lane(lane_t *lane, uint64_t launch) {
   struct CUgraphExec_st *exec = lane->exec;
-  for (uint32_t n = 0; n < exec->graph.node_count; ++n) {
-    const delta_emulated_node_t *node = &exec->graph.nodes[n];
-    if (node->lane != lane->number) continue;
-    for (uint32_t k = 0; k < node->need_count; ++k) wait_for_node(exec, node->needs[k], launch);
-    delta_emulated_operation_run(node->operation, lane->team, &lane->random);
+  const struct CUgraph_st *graph = &exec->graph;
+  for (uint32_t n = next_of_lane(graph, lane->number, 0); n < graph->node_count; n = next_of_lane(graph, lane->number, n + 1)) {
+    begin_node(exec, n, launch);
+    delta_emulated_operation_run(graph->nodes[n].operation, lane->team, &lane->random);
     end_node(exec, n, launch);
   }
 }
@@ -146,6 +181,7 @@ static void run_graph(void *self, delta_emulated_team_t *team) {
   delta_order_release(exec);
   lock_exec(exec);
   const uint64_t launch = ++exec->launches;
+  for (uint32_t k = 0; k < exec->graph.lane_count; ++k) exec->nexts[k] = next_of_lane(&exec->graph, k, 0);
   exec->lanes_running = exec->graph.lane_count - 1;
   pthread_cond_broadcast(&exec->changed);
   unlock_exec(exec);
@@ -187,6 +223,7 @@ static void destroy_exec(struct CUgraphExec_st *exec) {
   graph_deinit(&exec->graph);
   free(exec->lanes);
   free(exec->ended);
+  free(exec->nexts);
   free(exec);
 }
 
@@ -210,7 +247,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out_exec, cudaGraph_t graph, u
   bool is_made = graph_copy(graph, &exec->graph);
   exec->lanes = calloc(graph->lane_count, sizeof *exec->lanes);
   exec->ended = calloc(graph->node_count ? graph->node_count : 1, sizeof *exec->ended);
-  is_made = is_made && exec->lanes && exec->ended;
+  exec->nexts = calloc(graph->lane_count, sizeof *exec->nexts);
+  exec->late_lane = delta_emulated_settings()->late_stream;
+  is_made = is_made && exec->lanes && exec->ended && exec->nexts;
   for (uint32_t k = 0; k < graph->lane_count && is_made; ++k) is_made = start_lane(exec, k);
   if (!is_made) {
     destroy_exec(exec);

@@ -56,6 +56,8 @@ cudaError_t delta_emulated_launch(const delta_emulated_launch_t *launch, cudaStr
   return delta_emulated_error(put_launch(launch, stream));
 }
 
+unsigned delta_emulated_most_blocks(void) { return delta_emulated_settings()->most_blocks; }
+
 // Shared memory is what the launch asks for.
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);

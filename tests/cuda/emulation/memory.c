@@ -209,6 +209,7 @@ static cudaError_t release(void *data, delta_emulated_kind_t kind, const char *c
 cudaError_t cudaMalloc(void **data, size_t size_bytes) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorMemoryAllocation);
   if (delta_emulated_is_any_capturing()) return delta_emulated_refuse_in_capture(__func__);
+  delta_emulated_take_context();
   return allocate(data, size_bytes, DELTA_EMULATED_DEVICE);
 }
 

@@ -67,6 +67,7 @@ static void *open_image(const void *image, size_t size_bytes) {
 
 CUresult cuModuleLoadData(CUmodule *out_module, const void *image) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_INVALID_IMAGE);
+  if (!delta_emulated_has_context()) return CUDA_ERROR_INVALID_CONTEXT;
   const size_t size_bytes = image_bytes(image);
   if (size_bytes == 0) return CUDA_ERROR_INVALID_IMAGE;
   CUmodule module = calloc(1, sizeof *module);
@@ -84,6 +85,7 @@ CUresult cuModuleLoadData(CUmodule *out_module, const void *image) {
 CUresult cuModuleUnload(CUmodule module) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_UNKNOWN);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!delta_emulated_has_context()) return CUDA_ERROR_INVALID_CONTEXT;
   delta_emulated_synchronize_streams();
   for (CUfunction function = module->functions, next; function; function = next) {
     next = function->next;
@@ -165,6 +167,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **values,
                         void **extra) {
   DELTA_EMULATED_ENTER(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  if (!delta_emulated_has_context()) return CUDA_ERROR_INVALID_CONTEXT;
   if (!function || extra) return CUDA_ERROR_INVALID_VALUE;
   const delta_emulated_function_t *description = function->description;
   function_call_t *call = make_call(description, values);

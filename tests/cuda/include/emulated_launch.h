@@ -27,6 +27,9 @@ typedef struct delta_emulated_launch {
 // Enqueues the launch; `self` is taken over, whatever comes of it. Errors are also those of cudaGetLastError.
 cudaError_t delta_emulated_launch(const delta_emulated_launch_t *launch, cudaStream_t stream);
 
+// Blocks of a launch whose kernel goes on in strides of the grid.
+unsigned delta_emulated_most_blocks(void);
+
 #ifdef __cplusplus
 }
 #endif
