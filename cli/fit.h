@@ -20,6 +20,7 @@ typedef struct delta_fit_request {
 typedef struct delta_fit_batch {
   int64_t batch;
   uint64_t eager_peak_bytes, unlimited_bytes, minimum_bytes; // the last two of the arena
+  uint64_t parts_minimum_bytes;                              // of a step in parts; 0: not known yet
   double unlimited_seconds;
 } delta_fit_batch_t;
 
