@@ -16,8 +16,8 @@ Test(format_pages, plan) {
   delta_alternative_t alternative = {.before = 0, .after = 1, .rebuild_seconds = 0.5};
   // What a plan has only sometimes.
   plan->totals.host_budget_bytes = 1 << 20;
-  plan->states[0].is_below = true;
   plan->numerics.math = DELTA_FLOAT_MATH_TF32;
+  plan->states[0].is_below = true;
   plan->programs[1].schedule->alternatives = &alternative;
   plan->programs[1].schedule->alternative_count = 1;
   plan->programs[0].schedule->steps[0].workspace = 0;
@@ -33,7 +33,7 @@ Test(format_pages, profile) {
   delta_profile_t *profile = NULL;
   delta_test_must(delta_profile_create_empty(delta_allocator_system(), &profile));
   profile->device = profile->processor = profile->instruction_set = profile->libraries = "cpu";
-  profile->math = DELTA_FLOAT_MATH_TF32;
+  profile->math = DELTA_FLOAT_MATH_TF32; // float32 is not written
   for (uint32_t id = 0; id < DELTA_PROFILE_COUNT; ++id) delta_profile_set_number(profile, (delta_profile_id_t)id, 1, "assumed");
   delta_test_must(
       delta_profile_set(profile, &(delta_profile_entry_t){.key = "conv/1", .kernel = "fast", .seconds = 1, .workspace_bytes = 64}));
