@@ -353,15 +353,6 @@ static bool run_script(const subject_t *subject, uint32_t number) {
   return !why;
 }
 
-// Whether NAME is in a list with commas; every name is in no list.
-static bool is_listed(const char *list, const char *name) {
-  const size_t length = strlen(name);
-  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
-  }
-  return !list;
-}
-
 // Those of the shared test material, for a run without a folder.
 static size_t list_shared_models(delta_test_model_t *models) {
   const char *shared = getenv("DELTA_SHARED");
@@ -396,7 +387,7 @@ int main(int argc, char **argv) {
   }
   if (model_count == 0) model_count = list_shared_models(models);
   for (size_t m = 0; m < model_count; ++m) {
-    if (is_listed(only, models[m].name)) subjects[count++].model = models[m];
+    if (delta_test_is_listed(only, models[m].name)) subjects[count++].model = models[m];
   }
   if (count == 0) {
     printf("skip surprises: no model in the folder\n0 passed, 0 failed, 1 skipped\n");

@@ -199,14 +199,6 @@ static delta_status_t run_model(subject_t *subject, totals_t *totals) {
   return DELTA_OK;
 }
 
-static bool is_listed(const char *list, const char *name) {
-  const size_t length = strlen(name);
-  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
-  }
-  return !list;
-}
-
 int main(int argc, char **argv) {
   static delta_test_model_t models[MOST_MODELS];
   static subject_t subject;
@@ -231,7 +223,7 @@ int main(int argc, char **argv) {
   totals_t totals = {0};
   const size_t count = delta_test_list_models(folder, models, 0, MOST_MODELS);
   for (size_t m = 0; m < count; ++m) {
-    if (!is_listed(only, models[m].name)) continue;
+    if (!delta_test_is_listed(only, models[m].name)) continue;
     subject.model = models[m];
     delta_status_t status = run_model(&subject, &totals);
     if (status) printf("FAIL %s: %s\n", models[m].name, delta_status_message(status));

@@ -167,3 +167,11 @@ size_t delta_test_list_models(const char *folder, delta_test_model_t *models, si
   qsort(models, count, sizeof *models, compare_models);
   return count;
 }
+
+bool delta_test_is_listed(const char *list, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
+  }
+  return !list;
+}

@@ -30,6 +30,8 @@ typedef struct delta_test_model_run {
 // Appends the models of a folder to a list of `count`; returns the new count, at most `most`. FOLDER has a folder per model with model.onnx and perhaps about.json,
 // which names the loss; or .onnx files, which train by cross entropy. Sorted by name.
 size_t delta_test_list_models(const char *folder, delta_test_model_t *models, size_t count, size_t most);
+// Whether a name is in a list with commas; in no list (NULL) every name is.
+bool delta_test_is_listed(const char *list, const char *name);
 // Loss and batch of about.json; without the file, cross entropy.
 delta_status_t delta_test_read_about(delta_test_model_run_t *run);
 delta_plan_options_t delta_test_model_plan_options(const delta_test_model_run_t *run, const char *policy, const char *budget);
