@@ -60,9 +60,7 @@ static uint16_t round_to_16_bits(double value, unsigned mantissa_bits) {
 }
 
 uint16_t delta_float16_from_double(double value) { return round_to_16_bits(value, 10); }
-uint16_t delta_float16_from_float(float value) { return round_to_16_bits((double)value, 10); }
 uint16_t delta_bfloat16_from_double(double value) { return round_to_16_bits(value, 7); }
-uint16_t delta_bfloat16_from_float(float value) { return round_to_16_bits((double)value, 7); }
 
 static float float_from_bits(uint32_t bits) {
   float value;

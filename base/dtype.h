@@ -32,13 +32,11 @@ bool delta_dtype_is_float(delta_dtype_t dtype);
 int32_t delta_dtype_to_onnx(delta_dtype_t dtype);
 bool delta_dtype_from_onnx(int32_t onnx_type, delta_dtype_t *out_dtype);
 
-// IEEE half and bfloat16 to and from float32; rounding to nearest even, NaN stays NaN, overflow gives infinity.
+// IEEE half and bfloat16, widened exactly and rounded once: to nearest even, NaN stays NaN, overflow gives infinity.
 float delta_float16_to_float(uint16_t bits);
-uint16_t delta_float16_from_float(float value);
-uint16_t delta_float16_from_double(double value); // one rounding
+uint16_t delta_float16_from_double(double value);
 float delta_bfloat16_to_float(uint16_t bits);
-uint16_t delta_bfloat16_from_float(float value);
-uint16_t delta_bfloat16_from_double(double value); // one rounding
+uint16_t delta_bfloat16_from_double(double value);
 
 // Element access of any type, as float64 or int64. Conversions follow C, but float to integer saturates and NaN gives 0; to bool is != 0.
 double delta_element_load_double(const void *data, delta_dtype_t dtype, size_t index);

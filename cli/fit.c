@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "onnx/lower/import.h"
 #include "planner/largest.h"
+#include "runtime/plan_create.h"
 
 enum { MOST_ROWS = 8 };
 
@@ -22,6 +23,8 @@ typedef struct fit_maker {
   int64_t first_candidate;
   double eager_seconds_per_sample;
   double seconds_per_search; // that one plan may search
+  bool may_split;            // what does not fit whole may run in parts
+  const char *split;         // NULL until it is needed: the parts that take least
   delta_progress_t progress;
   int64_t done;
   bool has_progress;
@@ -64,11 +67,12 @@ delta_status_t delta_fit_parse_budgets(const char *text, delta_fit_table_t *tabl
 // ---- Plans
 
 // Plans without keeping the plan. False in *out_fits: it does not fit, and the summary has the sizes.
-static delta_status_t plan_batch(const fit_maker_t *maker, int64_t batch, const char *budget, double search_seconds,
+static delta_status_t plan_batch(const fit_maker_t *maker, int64_t batch, const char *split, const char *budget, double search_seconds,
                                  delta_plan_summary_t *out_summary, bool *out_fits) {
   delta_plan_options_t options = maker->request->options;
   delta_plan_t *plan = NULL;
   options.batch = batch;
+  options.split = split;
   options.budget = budget;
   options.time_limit_seconds = search_seconds;
   // Notes are the same for every batch, and costs of a batch are not worth measuring for a table.
@@ -88,7 +92,7 @@ static delta_status_t plan_batch(const fit_maker_t *maker, int64_t batch, const 
 }
 
 // The batch's numbers, found out the first time. Borrowed until the next call.
-static delta_status_t look_at(const fit_maker_t *maker, int64_t batch, const delta_fit_batch_t **out_known) {
+static delta_status_t look_at(const fit_maker_t *maker, int64_t batch, delta_fit_batch_t **out_known) {
   delta_fit_table_t *table = maker->table;
   for (size_t i = 0; i < table->known.count; ++i) {
     if (table->known.items[i].batch != batch) continue;
@@ -97,7 +101,7 @@ static delta_status_t look_at(const fit_maker_t *maker, int64_t batch, const del
   }
   delta_plan_summary_t summary;
   bool fits;
-  DELTA_RETURN_IF_ERROR(plan_batch(maker, batch, "unlimited", 0, &summary, &fits));
+  DELTA_RETURN_IF_ERROR(plan_batch(maker, batch, maker->request->options.split, "unlimited", 0, &summary, &fits));
   const delta_fit_batch_t known = {.batch = batch,
                                    .eager_peak_bytes = summary.eager_peak_bytes,
                                    .unlimited_bytes = summary.arena_bytes,
@@ -108,19 +112,60 @@ static delta_status_t look_at(const fit_maker_t *maker, int64_t batch, const del
   return DELTA_OK;
 }
 
+static delta_status_t find_parts_minimum(const fit_maker_t *maker, int64_t batch, const char *split, uint64_t *out_bytes) {
+  delta_plan_summary_t summary;
+  bool fits;
+  DELTA_RETURN_IF_ERROR(plan_batch(maker, batch, split, "unlimited", 0, &summary, &fits));
+  *out_bytes = summary.minimum_budget_bytes;
+  return DELTA_OK;
+}
+
+// The parts that take least for one batch are those of all others: looking at all of them takes long.
+static delta_status_t choose_split(fit_maker_t *maker, int64_t batch) {
+  uint64_t least_bytes = UINT64_MAX, bytes;
+  for (int c = 1; c < DELTA_SPLIT_CANDIDATES; ++c) {
+    DELTA_RETURN_IF_ERROR(find_parts_minimum(maker, batch, delta_split_candidates[c], &bytes));
+    if (bytes >= least_bytes) continue;
+    least_bytes = bytes;
+    maker->split = delta_split_candidates[c];
+  }
+  return DELTA_OK;
+}
+
+// The same, and what it takes in parts where it does not fit whole.
+static delta_status_t look_within(fit_maker_t *maker, int64_t batch, uint64_t budget_bytes, delta_fit_batch_t **out_known) {
+  DELTA_RETURN_IF_ERROR(look_at(maker, batch, out_known));
+  delta_fit_batch_t *known = *out_known;
+  if (known->minimum_bytes <= budget_bytes || known->parts_minimum_bytes > 0 || !maker->may_split || batch < 2) return DELTA_OK;
+  if (!maker->split) DELTA_RETURN_IF_ERROR(choose_split(maker, batch));
+  return find_parts_minimum(maker, batch, maker->split, &known->parts_minimum_bytes);
+}
+
+static bool fits_within(const delta_fit_batch_t *known, uint64_t budget_bytes) {
+  return known->minimum_bytes <= budget_bytes || (known->parts_minimum_bytes > 0 && known->parts_minimum_bytes <= budget_bytes);
+}
+
 static delta_status_t fits_eager(void *self, int64_t batch, bool *out_fits) {
   const fit_maker_t *maker = self;
-  const delta_fit_batch_t *known = NULL;
+  delta_fit_batch_t *known = NULL;
   DELTA_RETURN_IF_ERROR(look_at(maker, batch, &known));
   *out_fits = known->eager_peak_bytes <= maker->budget_bytes;
   return DELTA_OK;
 }
 
-static delta_status_t fits_policy(void *self, int64_t batch, bool *out_fits) {
+static delta_status_t fits_whole(void *self, int64_t batch, bool *out_fits) {
   const fit_maker_t *maker = self;
-  const delta_fit_batch_t *known = NULL;
+  delta_fit_batch_t *known = NULL;
   DELTA_RETURN_IF_ERROR(look_at(maker, batch, &known));
   *out_fits = known->minimum_bytes <= maker->budget_bytes;
+  return DELTA_OK;
+}
+
+static delta_status_t fits_in_parts(void *self, int64_t batch, bool *out_fits) {
+  fit_maker_t *maker = self;
+  delta_fit_batch_t *known = NULL;
+  DELTA_RETURN_IF_ERROR(look_within(maker, batch, maker->budget_bytes, &known));
+  *out_fits = fits_within(known, maker->budget_bytes);
   return DELTA_OK;
 }
 
@@ -131,21 +176,22 @@ static void count_plan(fit_maker_t *maker) {
 }
 
 static bool needs_plan(const delta_fit_batch_t *known, uint64_t budget_bytes) {
-  return known->minimum_bytes <= budget_bytes && budget_bytes < known->unlimited_bytes;
+  return fits_within(known, budget_bytes) && budget_bytes < known->unlimited_bytes;
 }
 
 // Plans a batch in a budget, unless it is known to fit as it is, or not at all.
 static delta_status_t plan_cell(fit_maker_t *maker, int64_t batch, uint64_t budget_bytes, delta_fit_cell_t *out_cell) {
   enum { NUMBER_BYTES = 24 };
-  const delta_fit_batch_t *known = NULL;
-  DELTA_RETURN_IF_ERROR(look_at(maker, batch, &known));
+  delta_fit_batch_t *known = NULL;
+  DELTA_RETURN_IF_ERROR(look_within(maker, batch, budget_bytes, &known));
   const double unlimited_seconds = known->unlimited_seconds;
   *out_cell = (delta_fit_cell_t){.fits = known->unlimited_bytes <= budget_bytes, .seconds = unlimited_seconds};
   if (!needs_plan(known, budget_bytes)) return DELTA_OK;
   char budget[NUMBER_BYTES];
   delta_plan_summary_t summary;
   snprintf(budget, sizeof budget, "%llu", (unsigned long long)budget_bytes);
-  DELTA_RETURN_IF_ERROR(plan_batch(maker, batch, budget, maker->seconds_per_search, &summary, &out_cell->fits));
+  const char *split = known->minimum_bytes <= budget_bytes ? maker->request->options.split : maker->split;
+  DELTA_RETURN_IF_ERROR(plan_batch(maker, batch, split, budget, maker->seconds_per_search, &summary, &out_cell->fits));
   if (out_cell->fits) *out_cell = (delta_fit_cell_t){true, summary.step_seconds, summary.step_seconds / unlimited_seconds - 1};
   count_plan(maker);
   return DELTA_OK;
@@ -158,27 +204,45 @@ static delta_status_t add_default_budgets(fit_maker_t *maker, int64_t start) {
   enum { PARTS = 4 };
   delta_plan_summary_t summary;
   bool fits;
-  DELTA_RETURN_IF_ERROR(plan_batch(maker, start, NULL, 0, &summary, &fits));
+  DELTA_RETURN_IF_ERROR(plan_batch(maker, start, maker->request->options.split, NULL, 0, &summary, &fits));
   for (uint64_t part = 1; part <= PARTS; ++part) DELTA_RETURN_IF_ERROR(add_budget(maker->table, summary.budget_bytes / PARTS * part));
   return DELTA_OK;
 }
 
 static double eager_bytes(const delta_fit_batch_t *known) { return (double)known->eager_peak_bytes; }
 static double minimum_bytes(const delta_fit_batch_t *known) { return (double)known->minimum_bytes; }
+static double parts_bytes(const delta_fit_batch_t *known) { return (double)known->parts_minimum_bytes; }
 
-// Memory is nearly linear in the batch: the line through the smallest and the largest batch that are known says where a search may start.
+// Memory is nearly linear in the batch: the line through the smallest and the largest batch that are known, or through one of them and nothing, says where a search may start.
 static int64_t guess_batch(const delta_fit_table_t *table, double (*bytes_of)(const delta_fit_batch_t *), double budget_bytes,
                            int64_t start) {
-  const delta_fit_batch_t *least = table->known.items, *most = table->known.items;
-  for (size_t i = 1; i < table->known.count; ++i) {
+  const delta_fit_batch_t *least = NULL, *most = NULL;
+  for (size_t i = 0; i < table->known.count; ++i) {
     const delta_fit_batch_t *known = &table->known.items[i];
-    if (known->batch < least->batch) least = known;
-    if (known->batch > most->batch) most = known;
+    if (bytes_of(known) == 0) continue;
+    if (!least || known->batch < least->batch) least = known;
+    if (!most || known->batch > most->batch) most = known;
   }
-  if (least == most) return start;
-  const double slope = (bytes_of(most) - bytes_of(least)) / (double)(most->batch - least->batch);
-  const double guess = (double)least->batch + (budget_bytes - bytes_of(least)) / slope;
+  if (!most) return start;
+  const double least_batch = least == most ? 0 : (double)least->batch, least_bytes = least == most ? 0 : bytes_of(least);
+  const double slope = (bytes_of(most) - least_bytes) / ((double)most->batch - least_batch);
+  const double guess = least_batch + (budget_bytes - least_bytes) / slope;
   return guess >= 1 && guess <= (double)DELTA_MOST_ROWS ? (int64_t)guess : start;
+}
+
+// In parts more fits than whole. Two guesses, the second from the first, are nearly there.
+static delta_status_t find_largest_in_parts(fit_maker_t *maker, delta_fit_budget_t *budget) {
+  enum { GUESSES = 2 };
+  int64_t guess = budget->largest_batch + 1;
+  bool fits;
+  for (int k = 0; k < GUESSES; ++k) {
+    DELTA_RETURN_IF_ERROR(fits_in_parts(maker, guess, &fits));
+    guess = guess_batch(maker->table, parts_bytes, (double)budget->budget_bytes, guess);
+  }
+  int64_t largest;
+  DELTA_RETURN_IF_ERROR(delta_find_largest(fits_in_parts, maker, guess, DELTA_MOST_ROWS, &largest));
+  if (largest > budget->largest_batch) budget->largest_batch = largest;
+  return DELTA_OK;
 }
 
 static delta_status_t find_largest(fit_maker_t *maker, int64_t start) {
@@ -190,7 +254,8 @@ static delta_status_t find_largest(fit_maker_t *maker, int64_t start) {
     DELTA_RETURN_IF_ERROR(delta_find_largest(fits_eager, maker, guess_batch(table, eager_bytes, bytes, start), DELTA_MOST_ROWS,
                                              &budget->eager_largest_batch));
     DELTA_RETURN_IF_ERROR(
-        delta_find_largest(fits_policy, maker, guess_batch(table, minimum_bytes, bytes, start), DELTA_MOST_ROWS, &budget->largest_batch));
+        delta_find_largest(fits_whole, maker, guess_batch(table, minimum_bytes, bytes, start), DELTA_MOST_ROWS, &budget->largest_batch));
+    if (maker->may_split) DELTA_RETURN_IF_ERROR(find_largest_in_parts(maker, budget));
   }
   return DELTA_OK;
 }
@@ -222,7 +287,7 @@ static delta_status_t plan_rows(fit_maker_t *maker) {
 
 // Of an eager framework's largest batch without a budget: what a user compares with.
 static delta_status_t find_eager_pace(fit_maker_t *maker, const delta_fit_budget_t *budget) {
-  const delta_fit_batch_t *known = NULL;
+  delta_fit_batch_t *known = NULL;
   DELTA_RETURN_IF_ERROR(look_at(maker, budget->eager_largest_batch > 0 ? budget->eager_largest_batch : budget->largest_batch, &known));
   maker->eager_seconds_per_sample = known->unlimited_seconds / (double)known->batch;
   return DELTA_OK;
@@ -282,14 +347,14 @@ static delta_status_t plan_largest(fit_maker_t *maker, size_t index) {
 }
 
 // How many cells have to be planned.
-static delta_status_t count_plans(const fit_maker_t *maker, int64_t *out_count) {
+static delta_status_t count_plans(fit_maker_t *maker, int64_t *out_count) {
   enum { LARGEST_PLANS = 5 }; // about as many as finding a largest batch takes
   const delta_fit_table_t *table = maker->table;
   *out_count = 0;
   for (size_t b = 0; b < table->budgets.count; ++b) {
     for (size_t r = 0; r < table->batches.count; ++r) {
-      const delta_fit_batch_t *known = NULL;
-      DELTA_RETURN_IF_ERROR(look_at(maker, table->batches.items[r], &known));
+      delta_fit_batch_t *known = NULL;
+      DELTA_RETURN_IF_ERROR(look_within(maker, table->batches.items[r], table->budgets.items[b].budget_bytes, &known));
       *out_count += needs_plan(known, table->budgets.items[b].budget_bytes);
     }
     *out_count += LARGEST_PLANS;
@@ -312,7 +377,8 @@ static delta_status_t plan_all(fit_maker_t *maker, FILE *stream) {
 }
 
 delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table) {
-  fit_maker_t maker = {.request = request, .table = table};
+  const char *split = request->options.split;
+  fit_maker_t maker = {.request = request, .table = table, .may_split = split && (strcmp(split, "on") == 0 || strcmp(split, "auto") == 0)};
   const int64_t start = request->options.batch > 0 ? request->options.batch : 1;
   DELTA_RETURN_IF_ERROR(request->budgets ? delta_fit_parse_budgets(request->budgets, table) : add_default_budgets(&maker, start));
   DELTA_RETURN_IF_ERROR(find_largest(&maker, start));

@@ -20,6 +20,7 @@ typedef struct delta_fit_request {
 typedef struct delta_fit_batch {
   int64_t batch;
   uint64_t eager_peak_bytes, unlimited_bytes, minimum_bytes; // the last two of the arena
+  uint64_t parts_minimum_bytes;                              // of a step in parts; 0: not known yet
   double unlimited_seconds;
 } delta_fit_batch_t;
 
@@ -54,6 +55,7 @@ DELTA_MUST_USE delta_status_t delta_fit_parse_budgets(const char *text, delta_fi
 DELTA_MUST_USE delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table);
 void delta_fit_deinit(delta_fit_table_t *table); // Safe with a table that has its allocator alone.
 
+// To stdout, for people, and as one object.
 void delta_fit_print_text(const delta_fit_table_t *table, const delta_fit_request_t *request);
 DELTA_MUST_USE delta_status_t delta_fit_print_json(const delta_fit_table_t *table, const delta_fit_request_t *request);
 

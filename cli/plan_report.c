@@ -1,6 +1,7 @@
 // One row per number, for both forms where they share it.
 #include "cli/plan_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,7 +124,8 @@ static void write_times(delta_json_writer_t *writer, const delta_plan_summary_t 
 #define WRITE_TIME(member) delta_json_write_double(writer, #member, summary->member);
   WRITE_TIME(step_seconds)
   WRITE_TIME(unlimited_step_seconds)
-  delta_json_write_double(writer, "slowdown", summary->step_seconds / summary->unlimited_step_seconds - 1);
+  const bool is_planned = summary->step_seconds > 0; // else there is nothing to compare
+  delta_json_write_double(writer, "slowdown", is_planned ? summary->step_seconds / summary->unlimited_step_seconds - 1 : (double)NAN);
   WRITE_TIME(recompute_seconds)
   WRITE_TIME(stall_seconds)
   WRITE_TIME(lower_bound_seconds)

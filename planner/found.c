@@ -4,7 +4,7 @@
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
-// Searches go on from each other, each twice as long as the one before. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
+// Searches go on from each other, each twice as long as the last that found a plan with addresses. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 enum {
   LEAST_SEARCHES = 10,
   TOGETHER_SEARCHES = 5,
@@ -67,9 +67,9 @@ static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
       finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
     }
   } else {
-    // A plan that misses by little may miss by as much in a little less: each time more is taken off.
-    const uint64_t least_bytes = capacity_bytes / FINEST_PARTS * (uint64_t)++finder->misses, above_bytes = arena_bytes - capacity_bytes;
-    const uint64_t beyond_bytes = above_bytes > least_bytes ? above_bytes : least_bytes;
+    // A plan that misses may miss by as much in a little less: each time more is taken off.
+    const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS, above_bytes = arena_bytes - capacity_bytes;
+    const uint64_t beyond_bytes = (above_bytes > finest_bytes ? above_bytes : finest_bytes) * (uint64_t)++finder->misses;
     finder->missing_bytes = finder->tried_bytes;
     finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
   }
@@ -133,7 +133,8 @@ static delta_status_t find(finder_t *finder) {
     DELTA_RETURN_IF_ERROR(search_once(finder, evaluations < left ? evaluations : left));
     // Without anything left to give back, a search that ended by itself was the last.
     if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
-    evaluations *= 2;
+    // How much has to be left for addresses is found out by short searches.
+    if (finder->has_fit) evaluations *= 2;
   }
   return DELTA_OK;
 }

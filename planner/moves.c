@@ -12,13 +12,10 @@ enum {
   UNDO_PASSES = 3,
   MOST_NEIGHBOURS = 12,
   NEIGHBOURHOODS = 3000,
-  MOVES_PER_CANDIDATE = 20,
-  DRAWS_PER_MOVE = 20,
   TAIL_DRAWS = 8,
-  BLIND_DRAWS = 8, // one in so many is evaluated whatever the slack says
-  LEAST_MOVES = 2000,
   EXCESS_TRIES = 4000,
   NEAR = 8,
+  MOST_GRAFT_DOUBLINGS = 7,
   SMALL_MOVES = 64
 };
 
@@ -26,8 +23,6 @@ enum {
 static const double TOLERATED_PART = 4e-4;
 // One that is worse by no more than this part may become better when it is polished.
 static const double PROMISING_PART = 1e-2;
-// Temperatures, as parts of the time: at first a plan may become this much slower.
-static const double HOTTEST_PART = 3e-3, COLDEST_PART = 3e-5;
 // A tensor below this part of the excess at the fullest step is no candidate.
 static const double LEAST_PART = 2e-3;
 
@@ -126,9 +121,9 @@ static uint32_t draw_index(delta_search_state_t *state) {
   }
 }
 
-static uint32_t draw_candidate(delta_search_state_t *state) { return state->candidates[draw_index(state)]; }
+uint32_t delta_search_draw_candidate(delta_search_state_t *state) { return state->candidates[draw_index(state)]; }
 
-static void change_gap(delta_search_state_t *state, uint32_t gap) {
+void delta_search_change_gap(delta_search_state_t *state, uint32_t gap) {
   delta_search_set(state, state->now.actions, gap, draw_action(state, gap));
 }
 
@@ -154,15 +149,39 @@ static void exchange(delta_search_state_t *state, uint8_t *actions, uint32_t a, 
   }
 }
 
-static void move_a_little(delta_search_state_t *state) {
+// What is decided around a gap is copied to, or exchanged with, what stands around the same gap of an equal block.
+static void graft(delta_search_state_t *state, uint8_t *actions, uint32_t gap) {
+  const uint32_t other = draw_alike(state, gap), count = state->map.gap_count;
+  const uint32_t reach = 1u << delta_random_below(&state->random, MOST_GRAFT_DOUBLINGS);
+  const bool exchanges = delta_random_below(&state->random, 2) == 0;
+  if (other == gap) return;
+  const uint32_t low = gap < other ? gap : other, high = gap < other ? other : gap;
+  const uint32_t before = low < reach ? low : reach, after = count - 1 - high < reach ? count - 1 - high : reach;
+  for (uint32_t i = 0; i <= before + after; ++i) {
+    const uint32_t to = other - before + i, from = gap - before + i;
+    const gap_likeness_t a = likeness_of(state, from), b = likeness_of(state, to);
+    if (actions[from] == actions[to] || compare_likeness(&a, &b) != 0) continue;
+    if (exchanges) {
+      exchange(state, actions, from, to);
+    } else {
+      delta_search_set(state, actions, to, actions[from]);
+    }
+  }
+}
+
+void delta_search_move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
   const uint32_t index = draw_index(state), gap = state->candidates[index];
-  switch (delta_random_below(&state->random, 8)) {
+  switch (delta_random_below(&state->random, 10)) {
+    case 8:
+    case 9:
+      graft(state, actions, gap);
+      break;
     case 0:
-      change_gap(state, gap);
+      delta_search_change_gap(state, gap);
       break;
     case 1:
-      exchange(state, actions, gap, draw_candidate(state));
+      exchange(state, actions, gap, delta_search_draw_candidate(state));
       break;
     case 2:
       exchange(state, actions, gap, draw_near(state, index));
@@ -179,58 +198,23 @@ static void move_a_little(delta_search_state_t *state) {
     }
     case 3: {
       const uint32_t other = draw_near(state, index);
-      change_gap(state, gap);
-      change_gap(state, other);
+      delta_search_change_gap(state, gap);
+      delta_search_change_gap(state, other);
       break;
     }
     case 4: {
-      const uint32_t other = draw_candidate(state);
-      change_gap(state, gap);
-      change_gap(state, other);
+      const uint32_t other = delta_search_draw_candidate(state);
+      delta_search_change_gap(state, gap);
+      delta_search_change_gap(state, other);
       break;
     }
     default:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);
-        change_gap(state, other);
+        delta_search_change_gap(state, other);
       }
       break;
   }
-}
-
-static delta_status_t anneal_step(delta_search_state_t *state, double temperature_seconds) {
-  delta_search_plan_t *from = &state->before;
-  delta_search_copy_plan(state, &state->now, from);
-  move_a_little(state);
-  if (memcmp(state->now.actions, from->actions, state->map.gap_count) == 0) return DELTA_OK;
-  const double most_seconds = from->evaluation.seconds - temperature_seconds * log(1 - delta_search_draw_part(state));
-  const bool is_blind = delta_random_below(&state->random, BLIND_DRAWS) == 0;
-  if (!is_blind && !delta_search_may_do(state, from->actions, state->now.actions, most_seconds)) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->now, most_seconds));
-  if (state->now.evaluation.seconds > most_seconds) return DELTA_OK;
-  delta_search_keep_best(state);
-  delta_search_copy_plan(state, from, &state->now);
-  delta_search_note_slack(state);
-  return DELTA_OK;
-}
-
-delta_status_t delta_search_anneal_time(delta_search_state_t *state) {
-  if (state->candidate_count == 0) return DELTA_OK;
-  const double seconds = state->best.evaluation.seconds;
-  const uint64_t start = state->quick.evaluation_count;
-  uint64_t most = (uint64_t)state->candidate_count * MOVES_PER_CANDIDATE;
-  if (most < LEAST_MOVES) most = LEAST_MOVES;
-  delta_search_copy_plan(state, &state->before, &state->best);
-  delta_search_copy_plan(state, &state->now, &state->best);
-  DELTA_RETURN_IF_ERROR(delta_search_measure(state, &state->now));
-  delta_search_note_slack(state);
-  uint64_t draws = 0;
-  for (uint64_t made; (made = state->quick.evaluation_count - start) < most && draws < most * DRAWS_PER_MOVE; ++draws) {
-    if (delta_search_is_over(state)) break;
-    const double part = HOTTEST_PART * pow(COLDEST_PART / HOTTEST_PART, (double)made / (double)most);
-    DELTA_RETURN_IF_ERROR(anneal_step(state, part * seconds));
-  }
-  return DELTA_OK;
 }
 
 // ---- One or two gaps at a time
@@ -355,8 +339,8 @@ delta_status_t delta_search_anneal_excess(delta_search_state_t *state) {
     delta_search_copy_plan(state, &state->now, from);
     for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
       const bool is_candidate = state->candidate_count > 0 && delta_random_below(&state->random, 3) > 0;
-      const uint32_t gap = is_candidate ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-      change_gap(state, gap);
+      const uint32_t gap = is_candidate ? delta_search_draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
+      delta_search_change_gap(state, gap);
     }
     DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
     if (!state->now.evaluation.is_possible) continue;
@@ -372,8 +356,9 @@ delta_status_t delta_search_anneal_excess(delta_search_state_t *state) {
 static void disturb(delta_search_state_t *state) {
   const uint32_t count = delta_search_list_active(state, state->now.actions);
   if (count == 0 || delta_random_below(&state->random, 3) == 0) {
-    const uint32_t gap = state->candidate_count > 0 ? draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-    change_gap(state, gap);
+    const uint32_t gap =
+        state->candidate_count > 0 ? delta_search_draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
+    delta_search_change_gap(state, gap);
     return;
   }
   const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;

@@ -38,15 +38,16 @@ static bool passes(delta_placed_chunk_t *chunk, uint64_t size_bytes, uint64_t *i
   return true;
 }
 
-// Goes through the blocks of a chunk; true when the gap has been found.
+// Goes through the blocks of a chunk; true when the gap has been found. Which of them live is as good as random, so nothing branches on it.
 static bool scan(const delta_placed_chunk_t *chunk, uint32_t first, uint32_t last, uint64_t size_bytes, uint64_t *inout_top_bytes) {
   uint64_t top_bytes = *inout_top_bytes;
   bool found = false;
   for (uint32_t i = 0; i < chunk->count && !found; ++i) {
     const delta_placed_block_t *block = &chunk->blocks[i];
-    if (block->last < first || block->first > last) continue;
-    found = block->begin_bytes >= top_bytes + size_bytes;
-    if (!found && block->end_bytes > top_bytes) top_bytes = block->end_bytes;
+    const bool lives = (block->last >= first) & (block->first <= last);
+    const uint64_t end_bytes = block->end_bytes & (0 - (uint64_t)lives);
+    found = lives & (block->begin_bytes >= top_bytes + size_bytes);
+    if (!found) top_bytes = end_bytes > top_bytes ? end_bytes : top_bytes;
   }
   *inout_top_bytes = top_bytes;
   return found;
@@ -69,19 +70,25 @@ uint64_t delta_placed_find(delta_placed_t *placed, uint32_t first, uint32_t last
 
 // ---- Adding
 
-static void summarize(delta_placed_chunk_t *chunk) {
+static void begin_summary(delta_placed_chunk_t *chunk) {
   chunk->knows_gap = false;
   chunk->least_first = chunk->least_last = UINT32_MAX;
   chunk->most_first = chunk->most_last = 0;
   chunk->most_end_bytes = 0;
-  for (uint32_t i = 0; i < chunk->count; ++i) {
-    const delta_placed_block_t *block = &chunk->blocks[i];
-    if (block->first < chunk->least_first) chunk->least_first = block->first;
-    if (block->first > chunk->most_first) chunk->most_first = block->first;
-    if (block->last < chunk->least_last) chunk->least_last = block->last;
-    if (block->last > chunk->most_last) chunk->most_last = block->last;
-    if (block->end_bytes > chunk->most_end_bytes) chunk->most_end_bytes = block->end_bytes;
-  }
+}
+
+static void add_to_summary(delta_placed_chunk_t *chunk, const delta_placed_block_t *block) {
+  chunk->knows_gap = false;
+  if (block->first < chunk->least_first) chunk->least_first = block->first;
+  if (block->first > chunk->most_first) chunk->most_first = block->first;
+  if (block->last < chunk->least_last) chunk->least_last = block->last;
+  if (block->last > chunk->most_last) chunk->most_last = block->last;
+  if (block->end_bytes > chunk->most_end_bytes) chunk->most_end_bytes = block->end_bytes;
+}
+
+static void summarize(delta_placed_chunk_t *chunk) {
+  begin_summary(chunk);
+  for (uint32_t i = 0; i < chunk->count; ++i) add_to_summary(chunk, &chunk->blocks[i]);
 }
 
 // Puts an empty chunk at place `at` of the list.
@@ -91,6 +98,7 @@ static delta_placed_chunk_t *open_chunk(delta_placed_t *placed, uint32_t at) {
   placed->chunks[at] = chunk;
   ++placed->chunk_count;
   chunk->count = 0;
+  begin_summary(chunk);
   return chunk;
 }
 
@@ -131,5 +139,5 @@ void delta_placed_add(delta_placed_t *placed, const delta_placed_block_t *block)
   }
   chunk->blocks[position] = *block;
   ++chunk->count;
-  summarize(chunk);
+  add_to_summary(chunk, block);
 }

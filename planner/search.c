@@ -13,7 +13,7 @@ enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 3;
 
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
-static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000;
+static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000, LEAST_WALK = 2000, WALK_PER_CANDIDATE = 60;
 // A search that has found nothing better for this many evaluations, and for this many times what it took to find its best plan, is done.
 static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
@@ -189,6 +189,15 @@ static delta_status_t sweep_prices(delta_search_state_t *state) {
 
 // ---- Rounds
 
+// How many evaluations the walk of a round gets: by how much there is to decide, and at most half of what is left, unless that is little.
+static uint64_t count_walk(const delta_search_state_t *state) {
+  const uint64_t made = evaluations_made(state), limit = state->options->effort.evaluation_limit;
+  const uint64_t wanted = LEAST_WALK + WALK_PER_CANDIDATE * (uint64_t)state->candidate_count;
+  const uint64_t left = limit == 0 ? 2 * wanted : made < limit ? limit - made : 0;
+  const uint64_t most = left / 2 > LEAST_WALK ? left / 2 : left;
+  return wanted < most ? wanted : most;
+}
+
 static delta_status_t run_round(delta_search_state_t *state, const delta_decisions_t *start, bool is_first) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
@@ -203,8 +212,7 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
   begin_phase(state, NEIGHBOURHOOD_PART);
   DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
-  DELTA_RETURN_IF_ERROR(delta_search_anneal_time(state));
-  return DELTA_OK;
+  return delta_search_anneal_time(state, count_walk(state));
 }
 
 // ---- Results

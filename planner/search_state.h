@@ -48,9 +48,6 @@ typedef struct delta_search_state {
   uint32_t *next_alike;                     // by gap: a candidate with the same place in an equal block, in a ring
   bool *is_led;                             // by gap: another of its ring comes before it
   bool is_together;                         // gaps of a ring are decided together
-  int64_t *slack_bytes;                     // by place: what its steps leave free in the plan that was noted last
-  double noted_run_seconds;                 // of all its runs
-  int64_t *slack_changes;                   // scratch: by place
   uint8_t *spare;                           // scratch: actions by gap
   DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   size_t sorted_offers;                     // of them; the others are a heap
@@ -103,19 +100,19 @@ DELTA_MUST_USE delta_status_t delta_search_list_candidates(delta_search_state_t 
 DELTA_MUST_USE delta_status_t delta_search_undo(delta_search_state_t *state);
 // Exchanges actions of swapped and rebuilt gaps of the best plan while that helps: a full lane should carry what is dearest to rebuild.
 DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state);
-// Walks from the best plan over plans that fit, by small changes, with a falling temperature.
-DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state);
+// Small changes of state->now.
+uint32_t delta_search_draw_candidate(delta_search_state_t *state);
+void delta_search_change_gap(delta_search_state_t *state, uint32_t gap); // to any action
+void delta_search_move_a_little(delta_search_state_t *state);
 // The same over plans that do not fit, for less excess, until one fits.
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
 // Takes parts of the best plan back, and lets the greedy make them again.
 DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
 
-// ---- slack.c
+// ---- anneal.c
 
-// Of the plan measured last.
-void delta_search_note_slack(delta_search_state_t *state);
-// Whether a plan that differs a little from the one that was noted may fit and take at most so long, as far as it is seen without carrying it out.
-bool delta_search_may_do(delta_search_state_t *state, const uint8_t *from, const uint8_t *to, double most_seconds);
+// Walks from the best plan by small changes, with a temperature that falls over `most` evaluations.
+DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t most);
 
 // ---- refine.c
 

@@ -25,6 +25,11 @@ typedef struct delta_plan_state {
   size_t home_offset_bytes; // in the tier below, a multiple of DELTA_HOST_BLOCK_BYTES
 } delta_plan_state_t;
 
+// Bytes of its value; size_bytes has what is padded behind it, too.
+static inline size_t delta_plan_state_content_bytes(const delta_plan_state_t *state) {
+  return (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+}
+
 typedef struct delta_plan_program {
   delta_program_kind_t kind;
   int64_t batch;           // 0 for APPLY

@@ -122,9 +122,9 @@ delta_status_t delta_plan_check_places(const delta_plan_t *plan, size_t alignmen
     const delta_plan_state_t *state = &plan->states[i];
     size_t size_bytes;
     DELTA_RETURN_IF_ERROR(delta_shape_validate(&state->shape, delta_dtype_bytes(state->dtype), state->name));
-    const size_t data_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-    if (!delta_problem_buffer_bytes(data_bytes, alignment_bytes, &size_bytes) || state->size_bytes != size_bytes ||
-        state->offset_bytes != end_bytes || state->home_offset_bytes != (state->is_below ? home_bytes : 0)) {
+    if (!delta_problem_buffer_bytes(delta_plan_state_content_bytes(state), alignment_bytes, &size_bytes) ||
+        state->size_bytes != size_bytes || state->offset_bytes != end_bytes ||
+        state->home_offset_bytes != (state->is_below ? home_bytes : 0)) {
       return delta_status_make(
           MISMATCH, "state '%s': its size or place in the plan is not that of its shape, or not behind the state before it", state->name);
     }

@@ -27,12 +27,6 @@ static inline delta_step_times_t delta_view_times(const delta_view_t *view, uint
   return (delta_step_times_t){.start_seconds = planned->start_seconds, .end_seconds = planned->end_seconds};
 }
 
-// What the bytes of a buffer are: the kind of its tensor, or a workspace.
-static inline delta_tensor_class_t delta_view_class(const delta_view_t *view, uint32_t buffer) {
-  const uint32_t tensor = view->schedule->buffers[buffer].tensor;
-  return tensor == DELTA_PROBLEM_NONE ? DELTA_CLASS_WORKSPACE : view->problem->tensors[tensor].kind;
-}
-
 // The step that gives the buffer its value, or DELTA_PROBLEM_NONE: it is there before the first step.
 static inline uint32_t delta_view_writer(const delta_view_t *view, uint32_t buffer) {
   const uint32_t first = view->schedule->buffers[buffer].first_step;

@@ -134,7 +134,7 @@ static delta_status_t note_made(delta_auditor_t *auditor, uint32_t step, uint32_
 
 static delta_status_t sum_state(delta_auditor_t *auditor, uint32_t index, uint64_t *out_sum) {
   const delta_plan_state_t *state = &auditor->options.plan->states[index];
-  const size_t content_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+  const size_t content_bytes = delta_plan_state_content_bytes(state);
   return state->is_below ? delta_auditor_sum_below(auditor, state->home_offset_bytes, content_bytes, out_sum)
                          : delta_auditor_sum(auditor, state->offset_bytes, content_bytes, out_sum);
 }

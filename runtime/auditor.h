@@ -31,6 +31,7 @@ typedef struct delta_auditor_options {
   pthread_mutex_t *keeper_mutex;
 } delta_auditor_options_t;
 
+// Of one schedule, for all of its runs; the caller destroys it.
 DELTA_MUST_USE delta_status_t delta_auditor_create(const delta_auditor_options_t *options, delta_allocator_t allocator,
                                                    delta_auditor_t **out_auditor);
 void delta_auditor_destroy(delta_auditor_t *auditor); // NULL is fine.

@@ -227,18 +227,16 @@ static delta_status_t behind_data(const delta_auditor_t *auditor, uint32_t step,
                            delta_auditor_step_text(auditor, step, text), touched_bytes, what, name, found, DELTA_AUDITOR_PATTERN);
 }
 
-static size_t state_content_bytes(const delta_plan_state_t *state) {
-  return (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-}
-
 // A state that has bytes behind its content.
-static bool has_rest(const delta_plan_state_t *state) { return !state->is_below && state->size_bytes > state_content_bytes(state); }
+static bool has_rest(const delta_plan_state_t *state) {
+  return !state->is_below && state->size_bytes > delta_plan_state_content_bytes(state);
+}
 
 static delta_status_t check_states(delta_auditor_t *auditor, uint32_t step) {
   const delta_plan_t *plan = auditor->options.plan;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     const delta_plan_state_t *state = &plan->states[i];
-    const size_t content_bytes = state_content_bytes(state);
+    const size_t content_bytes = delta_plan_state_content_bytes(state);
     size_t touched_bytes;
     uint8_t found;
     if (!has_rest(state)) continue;
@@ -249,16 +247,20 @@ static delta_status_t check_states(delta_auditor_t *auditor, uint32_t step) {
   return DELTA_OK;
 }
 
+static delta_status_t fill_behind_data(delta_auditor_t *auditor, uint32_t b) {
+  const delta_buffer_t *buffer = &auditor->options.schedule->buffers[b];
+  const size_t pattern_bytes = auditor->buffers[b].pattern_offset_bytes;
+  return delta_auditor_fill(auditor, auditor->options.state_bytes + buffer->offset_bytes + pattern_bytes,
+                            buffer->size_bytes - pattern_bytes);
+}
+
 // The buffers that a step gives values. What takes over another's bytes takes its pattern over as well.
 static delta_status_t prepare_outputs(delta_auditor_t *auditor, uint32_t s) {
   const delta_schedule_step_t *step = &auditor->options.schedule->steps[s];
   for (uint32_t k = 0; k < step->output_count && step->kind == DELTA_STEP_RUN; ++k) {
-    if (step->outputs[k] == DELTA_PROBLEM_NONE) continue;
-    const delta_buffer_t *buffer = &auditor->options.schedule->buffers[step->outputs[k]];
-    const size_t pattern_bytes = auditor->buffers[step->outputs[k]].pattern_offset_bytes;
-    if (buffer->inplace_of != DELTA_PROBLEM_NONE) continue;
-    DELTA_RETURN_IF_ERROR(delta_auditor_fill(auditor, auditor->options.state_bytes + buffer->offset_bytes + pattern_bytes,
-                                             buffer->size_bytes - pattern_bytes));
+    const uint32_t b = step->outputs[k];
+    if (b == DELTA_PROBLEM_NONE || auditor->options.schedule->buffers[b].inplace_of != DELTA_PROBLEM_NONE) continue;
+    DELTA_RETURN_IF_ERROR(fill_behind_data(auditor, b));
   }
   return DELTA_OK;
 }
@@ -306,16 +308,12 @@ delta_status_t delta_auditor_begin_space(delta_auditor_t *auditor) {
   for (uint32_t i = 0; i < auditor->segment_count; ++i) auditor->segments[i].has_pattern = false;
   for (uint32_t i = 0; i < plan->state_count; ++i) {
     const delta_plan_state_t *state = &plan->states[i];
-    const size_t content_bytes = state_content_bytes(state);
+    const size_t content_bytes = delta_plan_state_content_bytes(state);
     if (!has_rest(state)) continue;
     DELTA_RETURN_IF_ERROR(delta_auditor_fill(auditor, state->offset_bytes + content_bytes, state->size_bytes - content_bytes));
   }
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
-    const delta_buffer_t *buffer = &schedule->buffers[b];
-    const size_t pattern_bytes = auditor->buffers[b].pattern_offset_bytes;
-    if (auditor->buffers[b].writer != DELTA_PROBLEM_NONE) continue;
-    DELTA_RETURN_IF_ERROR(delta_auditor_fill(auditor, auditor->options.state_bytes + buffer->offset_bytes + pattern_bytes,
-                                             buffer->size_bytes - pattern_bytes));
+    if (auditor->buffers[b].writer == DELTA_PROBLEM_NONE) DELTA_RETURN_IF_ERROR(fill_behind_data(auditor, b));
   }
   return DELTA_OK;
 }

@@ -297,7 +297,7 @@ static delta_status_t check_tensors(delta_session_t *session, const delta_safete
 static delta_status_t load_state(delta_session_t *session, const delta_safetensors_t *file, uint32_t index, void *piece) {
   const delta_plan_state_t *state = &session->plan->states[index];
   const delta_safetensors_tensor_t *tensor = delta_safetensors_find(file, state->name);
-  const size_t size_bytes = (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
+  const size_t size_bytes = delta_plan_state_content_bytes(state);
   if (!tensor) memset(piece, 0, PIECE_BYTES);
   for (size_t done = 0; done < size_bytes; done += PIECE_BYTES) {
     const size_t part_bytes = size_bytes - done < PIECE_BYTES ? size_bytes - done : PIECE_BYTES;

@@ -44,6 +44,7 @@ typedef struct delta_executor_options {
   void *self;
 } delta_executor_options_t;
 
+// Prepares the kernels of all steps, and where each finds its buffers. MISMATCH when the plan has no place for a state or an output of the graph.
 DELTA_MUST_USE delta_status_t delta_executor_create(const delta_executor_options_t *options, delta_allocator_t allocator,
                                                     delta_executor_t **out_executor);
 void delta_executor_destroy(delta_executor_t *executor); // NULL is fine.
@@ -98,6 +99,8 @@ bool delta_has_bad_value(const void *data, delta_dtype_t dtype, const delta_shap
 // The same, and -infinity is bad too: for what is fed, and for what is trained.
 bool delta_has_infinite_value(const void *data, delta_dtype_t dtype, const delta_shape_t *shape);
 
+// Runs the schedule on inputs that have been written, from where the options say. IO names the step and the tensor of a copy that failed, MISMATCH what the auditor has found;
+// whatever it returns, *out_result says how far it came. On the calling thread, one run at a time.
 DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, const delta_run_options_t *options,
                                                  delta_run_result_t *out_result);
 
@@ -105,6 +108,7 @@ DELTA_MUST_USE delta_status_t delta_executor_run(delta_executor_t *executor, con
 
 // By step of the schedule: whether it has ended; whether it is a copy that failed.
 void delta_executor_list_ended(const delta_executor_t *executor, const delta_run_point_t *point, bool *has_run, bool *has_failed);
+// What was kept in free bytes; borrowed, as it is until the next run.
 const delta_keeper_t *delta_executor_keeper(const delta_executor_t *executor);
 // Takes over what another keeps: `steps` says for each step of its schedule which of this one's it is, or DELTA_PROBLEM_NONE.
 void delta_executor_adopt_kept(delta_executor_t *executor, const delta_keeper_t *from, const uint32_t *steps);

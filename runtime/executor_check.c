@@ -48,8 +48,9 @@ static delta_status_t view_values(delta_executor_t *executor, const void *addres
   return device->driver->read(device, executor->values, address, size_bytes);
 }
 
-delta_status_t delta_executor_must_stop(delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step,
-                                        uint32_t *out_output, bool *out_stops) {
+// Whether the checks asked for stop the run after a step, and the output to blame.
+static delta_status_t must_stop(delta_executor_t *executor, const delta_run_options_t *options, const delta_prepared_step_t *step,
+                                uint32_t *out_output, bool *out_stops) {
   const delta_graph_t *graph = executor->options.graph;
   *out_stops = false;
   for (uint32_t i = 0; step->node && i < step->node->output_count && !*out_stops; ++i) {
@@ -67,7 +68,8 @@ delta_status_t delta_executor_must_stop(delta_executor_t *executor, const delta_
   return DELTA_OK;
 }
 
-bool delta_executor_changes_states(const delta_executor_t *executor, uint32_t step) {
+// Whether a step of the schedule writes a state other than a counter.
+static bool changes_states(const delta_executor_t *executor, uint32_t step) {
   const delta_problem_t *problem = executor->options.problem;
   if (!executor->steps[step].node) return false;
   const delta_problem_step_t *problem_step = &problem->steps[executor->options.schedule->steps[step].problem_step];
@@ -76,6 +78,24 @@ bool delta_executor_changes_states(const delta_executor_t *executor, uint32_t st
     if (tensor->becomes_state != DELTA_PROBLEM_NONE && tensor->kind != DELTA_CLASS_OTHER) return true;
   }
   return false;
+}
+
+static void stop_at(const delta_executor_t *executor, uint32_t index, delta_run_result_t *result) {
+  result->stopped = true;
+  result->step = index;
+  result->node_name = executor->steps[index].node->name;
+}
+
+delta_status_t delta_executor_check_step(delta_executor_t *executor, const delta_run_options_t *options, uint32_t index,
+                                         delta_run_result_t *result) {
+  bool stops = false;
+  DELTA_RETURN_IF_ERROR(must_stop(executor, options, &executor->steps[index], &result->output, &stops));
+  if (stops) {
+    stop_at(executor, index, result);
+  } else {
+    result->updates_done += changes_states(executor, index);
+  }
+  return DELTA_OK;
 }
 
 // Whether the output that a step computes, as it stands after the run, is one that must be finite and is not.
@@ -99,15 +119,13 @@ delta_status_t delta_executor_check_end(delta_executor_t *executor, const delta_
   const uint32_t step_count = executor->options.schedule->step_count;
   result->ran_all = true;
   result->updates_done = 0;
-  for (uint32_t s = 0; s < step_count; ++s) result->updates_done += delta_executor_changes_states(executor, s);
+  for (uint32_t s = 0; s < step_count; ++s) result->updates_done += changes_states(executor, s);
   for (uint32_t s = 0; s < step_count; ++s) {
     const delta_node_t *node = executor->steps[s].node;
     bool is_bad = false;
     if (node) DELTA_RETURN_IF_ERROR(is_bad_output(executor, options, node, &result->output, &is_bad));
     if (!is_bad) continue;
-    result->stopped = true;
-    result->step = s;
-    result->node_name = node->name;
+    stop_at(executor, s, result);
     return DELTA_OK;
   }
   return DELTA_OK;

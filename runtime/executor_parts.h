@@ -60,14 +60,13 @@ struct delta_executor {
 
 enum { DELTA_POISON_BYTE = 0xFF }; // a quiet NaN in every float type
 
-// executor_check.c: whether the checks asked for stop the run after this step, which has ended, and the output to blame.
-DELTA_MUST_USE delta_status_t delta_executor_must_stop(delta_executor_t *executor, const delta_run_options_t *options,
-                                                       const delta_prepared_step_t *step, uint32_t *out_output, bool *out_stops);
-// The same for the outputs that must be finite, after a run.
+// executor_check.c: looks at what a step has computed, when it has ended. Where a value must not be, the result says that the run stopped, at which step and output; otherwise
+// a step that writes a state other than a counter is counted as an update.
+DELTA_MUST_USE delta_status_t delta_executor_check_step(delta_executor_t *executor, const delta_run_options_t *options, uint32_t index,
+                                                        delta_run_result_t *result);
+// The same for the outputs that must be finite, and all steps, after a run.
 DELTA_MUST_USE delta_status_t delta_executor_check_end(delta_executor_t *executor, const delta_run_options_t *options,
                                                        delta_run_result_t *result);
-// Whether a step of the schedule writes a state other than a counter.
-bool delta_executor_changes_states(const delta_executor_t *executor, uint32_t step);
 
 // executor_run.c
 DELTA_MUST_USE delta_status_t delta_executor_launch(delta_executor_t *executor, uint32_t index);

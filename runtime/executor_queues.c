@@ -115,14 +115,7 @@ static delta_status_t look_at_step(delta_executor_t *executor, const delta_run_o
              *name = prepared->node ? prepared->node->name : prepared->copy->tensor_name;
   DELTA_RETURN_IF_ERROR(delta_status_annotate(device->driver->synchronize(device), "step %u, %s '%s'", index, what, name));
   if (executor->auditor) DELTA_RETURN_IF_ERROR(delta_auditor_leave(executor->auditor, index));
-  DELTA_RETURN_IF_ERROR(delta_executor_must_stop(executor, options, prepared, &result->output, &result->stopped));
-  if (result->stopped) {
-    result->step = index;
-    result->node_name = prepared->node->name;
-    return DELTA_OK;
-  }
-  result->updates_done += delta_executor_changes_states(executor, index);
-  return DELTA_OK;
+  return delta_executor_check_step(executor, options, index, result);
 }
 
 // What the device did wrong may be told by a later call, so the step that made that call is blamed only where each step is waited for.

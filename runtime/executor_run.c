@@ -88,13 +88,8 @@ static delta_status_t run_steps(delta_executor_t *executor, const delta_run_opti
     if (!wait_for_copies(executor, options, i, result)) return DELTA_OK;
     poison(&executor->born, i, &born_cursor);
     DELTA_RETURN_IF_ERROR(run_step(executor, options, i, result));
-    DELTA_RETURN_IF_ERROR(delta_executor_must_stop(executor, options, prepared, &result->output, &result->stopped));
-    if (result->stopped) {
-      result->step = i;
-      result->node_name = prepared->node->name;
-      return DELTA_OK;
-    }
-    result->updates_done += delta_executor_changes_states(executor, i);
+    DELTA_RETURN_IF_ERROR(delta_executor_check_step(executor, options, i, result));
+    if (result->stopped) return DELTA_OK;
     poison(&executor->dead, i, &dead_cursor);
     if (executor->overlaps) delta_lanes_signal(o->lanes, i);
   }

@@ -8,9 +8,7 @@
 #include "base/log.h"
 #include "runtime/plan_create.h"
 
-// What is tried, in this order: few parts first, which cost least. A region is what has the largest tensors: the first layers of a network for images.
-static const char *const candidates[] = {"off", "2", "4", "4:25%", "8", "8:25%", "16"};
-enum { CANDIDATE_COUNT = sizeof candidates / sizeof *candidates };
+const char *const delta_split_candidates[DELTA_SPLIT_CANDIDATES] = {"off", "2", "4", "4:25%", "8", "8:25%", "16"};
 // Of the time, for trying all candidates; the best has the rest.
 static const double trial_part = 0.4;
 // A search that is this much longer than the one before is worth making.
@@ -83,18 +81,19 @@ static delta_status_t try_within(plan_choice_t *choice, const char *split, doubl
 static delta_status_t choose_fastest(plan_choice_t *choice) {
   const double all_seconds = choice->options.time_limit_seconds,
                trials_end_seconds = choice->deadline_seconds - (1 - trial_part) * all_seconds;
-  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, false); ++c) {
+  for (uint32_t c = 0; c < DELTA_SPLIT_CANDIDATES && !is_done(choice, false); ++c) {
     const double left_seconds = trials_end_seconds - delta_clock_seconds();
-    DELTA_RETURN_IF_ERROR(try_within(choice, candidates[c], left_seconds / (CANDIDATE_COUNT - c)));
+    DELTA_RETURN_IF_ERROR(try_within(choice, delta_split_candidates[c], left_seconds / (DELTA_SPLIT_CANDIDATES - c)));
   }
   const double left_seconds = choice->deadline_seconds - delta_clock_seconds();
-  const bool is_worth = left_seconds - choice->overhead_seconds > worth_factor * trial_part * all_seconds / CANDIDATE_COUNT;
+  const bool is_worth = left_seconds - choice->overhead_seconds > worth_factor * trial_part * all_seconds / DELTA_SPLIT_CANDIDATES;
   return choice->plan && is_worth && !is_done(choice, false) ? try_within(choice, choice->split, left_seconds) : DELTA_OK;
 }
 
 // Only what fits is searched, and then there is one.
 static delta_status_t choose_first(plan_choice_t *choice) {
-  for (uint32_t c = 0; c < CANDIDATE_COUNT && !is_done(choice, true); ++c) DELTA_RETURN_IF_ERROR(try_candidate(choice, candidates[c]));
+  for (uint32_t c = 0; c < DELTA_SPLIT_CANDIDATES && !is_done(choice, true); ++c)
+    DELTA_RETURN_IF_ERROR(try_candidate(choice, delta_split_candidates[c]));
   return DELTA_OK;
 }
 

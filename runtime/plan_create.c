@@ -324,7 +324,7 @@ delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_
   DELTA_GOTO_IF_ERROR(status, delta_plan_maker_find_minimum(&maker), cleanup);
   DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
   if (options->report_path) DELTA_GOTO_IF_ERROR(status, delta_plan_maker_try_budgets(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_maker_choose_homes(&maker), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_plan_maker_choose_fast_homes(&maker), cleanup);
   status = delta_plan_maker_plan(&maker);
   if (!status) count_memory(&maker);
   maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds - maker.trying_seconds;

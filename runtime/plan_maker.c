@@ -10,6 +10,7 @@
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
   uint64_t minimum_bytes = 0;
+  const double start_seconds = delta_clock_seconds();
   for (uint32_t i = 0; i < maker->part_count; ++i) {
     delta_planner_destroy(maker->planners[i]);
     maker->planners[i] = NULL;
@@ -19,6 +20,7 @@ delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
+  maker->prepare_seconds = delta_clock_seconds() - start_seconds;
   *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
@@ -34,88 +36,6 @@ delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_
   return delta_plan_maker_prepare(maker, out_minimum_bytes);
 }
 
-// ---- Which states lie below
-
-// Orders states that may lie below: those that fill at least a block there, optimizer states before others, large ones before small ones.
-static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b) {
-  const bool a_moment = a->kind == DELTA_STATE_MOMENT, b_moment = b->kind == DELTA_STATE_MOMENT;
-  return a_moment != b_moment ? a_moment : a->size_bytes > b->size_bytes;
-}
-
-static delta_status_t list_movable(delta_plan_maker_t *maker) {
-  const delta_plan_t *plan = maker->plan;
-  uint64_t home_bytes = 0;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
-  for (uint32_t i = 0; i < plan->state_count; ++i) {
-    if (plan->states[i].size_bytes < DELTA_HOST_BLOCK_BYTES || plan->states[i].kind == DELTA_STATE_COUNTER) continue;
-    home_bytes += delta_size_round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
-    if (home_bytes > plan->totals.host_budget_bytes) break;
-    uint32_t at = maker->movable_count++;
-    for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
-    maker->movable[at] = i;
-  }
-  return DELTA_OK;
-}
-
-// The least budget: that with all states in the arena, or that with all below that may be.
-delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker) {
-  const delta_plan_totals_t *totals = &maker->plan->totals;
-  uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
-  *minimum_bytes = maker->resident_minimum_bytes;
-  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
-  if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(list_movable(maker));
-  if (maker->movable_count == 0) return DELTA_OK;
-  uint64_t below_bytes;
-  DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, maker->movable_count, &below_bytes));
-  maker->below_program_bytes = below_bytes - totals->state_bytes;
-  if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
-  return DELTA_OK;
-}
-
-// The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
-static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
-  uint64_t state_bytes = 0;
-  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
-  uint32_t count = 0;
-  while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
-    state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;
-  }
-  return count;
-}
-
-// As few states below as the budget allows. What programs need beside the states grows with the states that are below, so its values for none and for all bound the
-// number; between them it is halved a few times. All of them are known to do.
-static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
-  enum { MOST_TRIALS = 4 };
-  uint64_t minimum_bytes;
-  uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
-  uint32_t next = count_below_for(maker, maker->below_program_bytes);
-  for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
-    if (next >= most) next = least + (most - least) / 2;
-    DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, next, &minimum_bytes));
-    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
-      most = next;
-    } else {
-      least = next + 1;
-    }
-    next = least + (most - least) / 2;
-  }
-  *out_count = most;
-  return DELTA_OK;
-}
-
-delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
-  const delta_plan_totals_t *totals = &maker->plan->totals;
-  uint32_t count = 0;
-  uint64_t minimum_bytes;
-  const bool helps = totals->minimum_budget_bytes < maker->resident_minimum_bytes;
-  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
-  if (helps && totals->budget_bytes < maker->resident_minimum_bytes) count = maker->movable_count;
-  if (count > 0 && fits) DELTA_RETURN_IF_ERROR(halve_homes(maker, &count));
-  return maker->below_count == count ? DELTA_OK : delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
-}
-
 // ---- Planning within the budget
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
@@ -126,10 +46,12 @@ static void start_clock(void *self) {
 }
 
 // How long the next search may take.
-static void give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, bool proves_bound) {
+void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
+                                  bool proves_bound) {
   maker->limit_seconds = limit_seconds;
   start_clock(maker);
-  const delta_planner_effort_t effort = {.seed = maker->options->seed,
+  const delta_planner_effort_t effort = {.evaluation_limit = evaluation_limit,
+                                         .seed = maker->options->seed,
                                          .is_past_deadline = is_past_deadline,
                                          .self = maker,
                                          .begins_with_rivals = maker->options->begin_with_rivals,
@@ -172,8 +94,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
-  give_effort(maker, index, maker->options->time_limit_seconds * time_share(maker, index, capacity_bytes),
-              index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds);
+  const double limit_seconds = maker->options->time_limit_seconds - maker->trial_seconds;
+  const bool proves_bound = index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds;
+  delta_plan_maker_give_effort(maker, index, (limit_seconds > 0 ? limit_seconds : 0) * time_share(maker, index, capacity_bytes), 0,
+                               proves_bound);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -225,7 +149,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
-  give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, false);
+  delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, false);
   delta_status_t status = delta_planner_plan(
       maker->planners[0], delta_budget_capacity(budget_bytes, totals->state_bytes, maker->device->granule_bytes), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {

@@ -24,6 +24,7 @@ typedef struct delta_plan_maker {
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
   double limit_seconds, deadline_seconds; // of the search at hand
+  double prepare_seconds, trial_seconds;  // what the last planners took to make; what trials of states' homes took of the time limit
   double trying_seconds;                  // what other budgets took, for a report
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
@@ -39,6 +40,11 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t 
 DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker);
 // As few states below as the plan's budget allows.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
+// The same, and more of them where a short search finds the step faster with them there.
+DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
+// How long the next search of a planner may take; an evaluation_limit of 0: none.
+void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
+                                  bool proves_bound);
 // Plans every program within the plan's budget; sets arena, peak and times of the whole plan. DOES_NOT_FIT names the least budget.
 DELTA_MUST_USE delta_status_t delta_plan_maker_plan(delta_plan_maker_t *maker);
 // The plan's points: what the first program takes with other budgets, while there is time.

@@ -4,6 +4,7 @@
 
 #include "onnx/build.h"
 
+// To `log`: notes, and a warning of what the export seems to have lost.
 void delta_plan_notes(const delta_model_t *model, const delta_build_options_t *build, const delta_build_facts_t *facts,
                       delta_log_sink_t log);
 

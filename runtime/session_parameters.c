@@ -3,10 +3,6 @@
 
 #include "runtime/session_parts.h"
 
-static size_t content_bytes(const delta_plan_state_t *state) {
-  return (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-}
-
 delta_status_t delta_session_find_state(const delta_session_t *session, const char *name, delta_state_info_t *out_info) {
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
     if (strcmp(session->plan->states[i].name, name) == 0) return delta_session_state(session, i, out_info);
@@ -21,7 +17,7 @@ static bool is_parameter(const delta_plan_state_t *state, int trainable_only) {
 size_t delta_session_parameters_bytes(const delta_session_t *session, int trainable_only) {
   size_t sum_bytes = 0;
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
-    if (is_parameter(&session->plan->states[i], trainable_only)) sum_bytes += content_bytes(&session->plan->states[i]);
+    if (is_parameter(&session->plan->states[i], trainable_only)) sum_bytes += delta_plan_state_content_bytes(&session->plan->states[i]);
   }
   return sum_bytes;
 }
@@ -38,8 +34,8 @@ delta_status_t delta_session_read_parameters(delta_session_t *session, int train
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
     const delta_plan_state_t *state = &session->plan->states[i];
     if (!is_parameter(state, trainable_only)) continue;
-    DELTA_RETURN_IF_ERROR(delta_session_read_piece(session, i, 0, (uint8_t *)buffer + at, content_bytes(state)));
-    at += content_bytes(state);
+    DELTA_RETURN_IF_ERROR(delta_session_read_piece(session, i, 0, (uint8_t *)buffer + at, delta_plan_state_content_bytes(state)));
+    at += delta_plan_state_content_bytes(state);
   }
   return DELTA_OK;
 }
@@ -50,15 +46,15 @@ delta_status_t delta_session_write_parameters(delta_session_t *session, int trai
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
     const delta_plan_state_t *state = &session->plan->states[i];
     if (!is_parameter(state, trainable_only)) continue;
-    DELTA_RETURN_IF_ERROR(delta_session_write_piece(session, i, 0, (const uint8_t *)buffer + at, content_bytes(state)));
-    at += content_bytes(state);
+    DELTA_RETURN_IF_ERROR(delta_session_write_piece(session, i, 0, (const uint8_t *)buffer + at, delta_plan_state_content_bytes(state)));
+    at += delta_plan_state_content_bytes(state);
   }
   return DELTA_OK;
 }
 
 static delta_status_t clear_state(delta_session_t *session, uint32_t index) {
   static const uint8_t zeros[16 * DELTA_HOST_BLOCK_BYTES];
-  const size_t size_bytes = content_bytes(&session->plan->states[index]);
+  const size_t size_bytes = delta_plan_state_content_bytes(&session->plan->states[index]);
   for (size_t done = 0, part; done < size_bytes; done += part) {
     part = size_bytes - done < sizeof zeros ? size_bytes - done : sizeof zeros;
     DELTA_RETURN_IF_ERROR(delta_session_write_piece(session, index, done, zeros, part));

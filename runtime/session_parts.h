@@ -143,10 +143,8 @@ void delta_session_free_program(delta_session_t *session, delta_live_program_t *
 // session_reflex.c: runs a program, and changes what has not run of it where the plan does not hold.
 DELTA_MUST_USE delta_status_t delta_session_execute(delta_session_t *session, delta_live_program_t *program,
                                                     const delta_run_options_t *options, delta_run_result_t *out_result);
-// Whether the budget leaves room for the program's planned schedule: an arena that had to shrink within a step may be too small for it until there is a new plan.
 // Commits what the program's planned schedule needs, its inputs among it: a step before may have given bytes back.
 DELTA_MUST_USE delta_status_t delta_session_commit_planned(delta_session_t *session, const delta_live_program_t *program);
-bool delta_session_may_run_planned(const delta_session_t *session, const delta_live_program_t *program);
 // Drops all changed schedules of a program; before its executor goes, whose kernels they borrow.
 void delta_session_drop_changes(delta_live_program_t *program);
 
@@ -238,6 +236,7 @@ DELTA_MUST_USE delta_status_t delta_session_read_piece(delta_session_t *session,
                                                        size_t size_bytes);
 DELTA_MUST_USE delta_status_t delta_session_write_piece(delta_session_t *session, uint32_t index, size_t offset_bytes, const void *buffer,
                                                         size_t size_bytes);
+// Gives every state its first value: from the model's file, or, where the plan says so, drawn.
 DELTA_MUST_USE delta_status_t delta_session_initialize_states(delta_session_t *session);
 // The counters of updates and of random draws; 0, and not written, where the programs have none. A step that stopped is undone by them.
 typedef struct delta_counters {

@@ -82,11 +82,6 @@ delta_status_t delta_session_commit_planned(delta_session_t *session, const delt
   return commit_own(session, program->schedule->arena_bytes);
 }
 
-// Whether a program's planned schedule may run now: an arena that had to shrink within a step may be too small for it.
-bool delta_session_may_run_planned(const delta_session_t *session, const delta_live_program_t *program) {
-  return program->schedule->arena_bytes <= own_capacity(session, session->wanted_budget_bytes);
-}
-
 // An executor of a changed schedule, with everything it needs.
 static delta_status_t prepare_amended(delta_session_t *session, const delta_live_program_t *program, const delta_amendment_t *amendment,
                                       delta_amended_t *out_amended) {

@@ -11,10 +11,6 @@ static void *state_address(const delta_session_t *session, const delta_plan_stat
   return session->device->driver->arena_address(session->arena, state->offset_bytes);
 }
 
-static size_t state_content_bytes(const delta_plan_state_t *state) {
-  return (size_t)delta_shape_count(&state->shape) * delta_dtype_bytes(state->dtype);
-}
-
 static const delta_plan_state_t *find_state(const delta_session_t *session, const char *name) {
   for (uint32_t i = 0; i < session->plan->state_count; ++i) {
     if (strcmp(session->plan->states[i].name, name) == 0) return &session->plan->states[i];
@@ -35,7 +31,7 @@ static delta_status_t stage_address(delta_session_t *session, const delta_plan_s
 
 static delta_status_t make_first_value(delta_session_t *session, const delta_plan_state_t *state, const delta_state_t *source,
                                        void *address) {
-  size_t size_bytes = state_content_bytes(state);
+  size_t size_bytes = delta_plan_state_content_bytes(state);
   if (source->initializer != DELTA_INDEX_NONE) {
     delta_status_t status =
         delta_model_read_tensor(session->model, &session->model->initializers[source->initializer], address, size_bytes);
@@ -54,9 +50,9 @@ static delta_status_t initialize_state(delta_session_t *session, const delta_pla
   if (is_direct && !state->is_below) return make_first_value(session, state, source, state_address(session, state));
   void *address = NULL;
   DELTA_RETURN_IF_ERROR(is_direct ? stage_address(session, state, &address)
-                                  : delta_session_borrow(session, state_content_bytes(state), &address));
+                                  : delta_session_borrow(session, delta_plan_state_content_bytes(state), &address));
   DELTA_RETURN_IF_ERROR(make_first_value(session, state, source, address));
-  return delta_session_write_piece(session, (uint32_t)(state - session->plan->states), 0, address, state_content_bytes(state));
+  return delta_session_write_piece(session, (uint32_t)(state - session->plan->states), 0, address, delta_plan_state_content_bytes(state));
 }
 
 // Gives every state its first value; every program's list is looked at, since not every program knows every state.
@@ -97,7 +93,7 @@ delta_status_t delta_session_state(const delta_session_t *session, size_t index,
       .kind = delta_state_kind_names.names[state->kind],
       .dtype = delta_dtype_name(state->dtype),
       .rank = state->shape.rank,
-      .size_bytes = state_content_bytes(state),
+      .size_bytes = delta_plan_state_content_bytes(state),
   };
   memcpy(out_info->dims, state->shape.dims, sizeof out_info->dims);
   return DELTA_OK;
@@ -108,8 +104,8 @@ static delta_status_t find_sized_state(const delta_session_t *session, const cha
                                        const delta_plan_state_t **out_state) {
   *out_state = find_state(session, name);
   if (!*out_state) return delta_status_make(NOT_FOUND, "there is no parameter or state called '%s'", name);
-  if (state_content_bytes(*out_state) != size_bytes) {
-    return delta_status_make(INVALID_ARGUMENT, "state '%s' has %zu bytes, the buffer %zu", name, state_content_bytes(*out_state),
+  if (delta_plan_state_content_bytes(*out_state) != size_bytes) {
+    return delta_status_make(INVALID_ARGUMENT, "state '%s' has %zu bytes, the buffer %zu", name, delta_plan_state_content_bytes(*out_state),
                              size_bytes);
   }
   return DELTA_OK;
@@ -218,7 +214,7 @@ static bool has_bad_value(const delta_plan_state_t *state, const void *data, con
 // Reads a state in pieces.
 static delta_status_t is_piece_bad(delta_session_t *session, uint32_t index, void *piece, size_t piece_bytes, bool *out_bad) {
   const delta_plan_state_t *state = &session->plan->states[index];
-  const size_t content_bytes = state_content_bytes(state), element_bytes = delta_dtype_bytes(state->dtype);
+  const size_t content_bytes = delta_plan_state_content_bytes(state), element_bytes = delta_dtype_bytes(state->dtype);
   *out_bad = false;
   for (size_t done = 0; done < content_bytes && !*out_bad; done += piece_bytes) {
     const size_t part_bytes = content_bytes - done < piece_bytes ? content_bytes - done : piece_bytes;

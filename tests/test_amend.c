@@ -8,6 +8,7 @@
 #include "planner/amend.h"
 #include "planner/annotate.h"
 #include "tests/support/planning.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 #define NONE DELTA_PROBLEM_NONE
@@ -326,17 +327,11 @@ Test(amend, memory_may_run_out_at_any_allocation) {
   for (size_t way = 0; way < sizeof ways / sizeof *ways; ++way) {
     moment_t *moment = make_moment(13);
     delta_amend_options_t options = options_of(moment, moment->schedule->arena_bytes * 3 / (way == 2 ? 4 : 2));
-    for (size_t n = 1;; n += 1 + n / 16) {
-      delta_test_allocator_t faults;
-      delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
+    for (delta_test_trial_t trial = {.leap_part = 16}; delta_test_trial_begin(&trial);) {
       delta_amendment_t amendment;
-      delta_status_t status = ways[way](&options, delta_test_allocator_interface(&faults), &amendment);
+      delta_status_t status = ways[way](&options, delta_test_trial_allocator(&trial), &amendment);
       delta_schedule_free(amendment.schedule);
-      cr_assert_eq(faults.live_bytes, 0);
-      const bool has_failed = faults.call_count >= n;
-      cr_assert_eq(delta_status_code(status), has_failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK);
-      delta_status_free(status);
-      if (!has_failed) break;
+      delta_test_trial_end(&trial, status, "amend");
     }
     free_moment(moment);
   }

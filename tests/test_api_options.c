@@ -152,13 +152,9 @@ Test(api_options, plan_fields) {
 Test(api_options, session_fields) {
   delta_test_training_t training;
   delta_plan_options_t plan_options = delta_test_plan_options(4);
-  delta_test_training_write(&training, delta_test_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &plan_options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(&training, delta_test_mlp, &plan_options);
   for (size_t i = 0; i < sizeof session_cases / sizeof *session_cases; ++i) {
-    delta_session_options_t options;
-    delta_session_options_init(&options);
-    options.plan = training.plan;
-    options.model_path = training.model_path;
+    delta_session_options_t options = delta_test_session_options(&training);
     set_field(&options, &session_cases[i]);
     expect("session", &session_cases[i], delta_session_create(&options, delta_allocator_system(), &training.session));
     delta_session_destroy(training.session);

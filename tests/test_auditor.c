@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/session_parts.h"
+#include "tests/support/indices.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/model_run.h"
 #include "tests/support/training.h"
@@ -16,32 +17,22 @@ enum { BATCH = 97 }; // whose logits are no whole number of aligned units
 // Opens a session that is looked at, on a device with faults.
 static void start(delta_test_training_t *training, const char *policy, const char *budget, bool in_line, delta_test_faults_t *faults) {
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
-  delta_session_options_t options;
   delta_device_t *device = NULL;
   plan_options.budget = budget;
   plan_options.policy = policy;
   plan_options.optimizer = "adamw";
-  delta_test_training_write(training, delta_test_wide_mlp);
-  delta_test_expect_ok(delta_test_training_plan(training, &plan_options, delta_allocator_system()), "plan");
-  delta_session_options_init(&options);
-  options.plan = training->plan;
-  options.model_path = training->model_path;
-  options.estimate_costs = 1;
+  delta_test_training_prepare(training, delta_test_wide_mlp, &plan_options);
+  delta_session_options_t options = delta_test_session_options(training);
   options.copies_in_line = in_line;
   options.verify = 1;
   delta_test_expect_ok(delta_test_faulty_device_open(faults, &device), "device");
-  delta_test_expect_ok(delta_session_create_on(&options, device, delta_allocator_system(), &training->session), "session");
-  delta_test_reset_states(training->session);
+  delta_test_training_start_on(training, &options, device);
   faults->launches = faults->writes = faults->reads = 0;
 }
 
 static delta_status_t run_batch(delta_test_training_t *training) {
-  delta_test_batch_t batch;
-  delta_test_batch_make(training->session, 0, BATCH, &batch);
-  delta_run_report_t report = {.struct_size = sizeof report};
-  delta_status_t status = delta_session_run(training->session, DELTA_RUN_TRAIN, &batch.batch, 0.05, &report);
-  delta_test_batch_free(&batch);
-  return status;
+  delta_run_report_t report;
+  return delta_test_try_run(training->session, DELTA_RUN_TRAIN, 0, BATCH, 0.05, &report);
 }
 
 // ---- Where damage is planted
@@ -203,12 +194,7 @@ static const damage_case_t damage_cases[] = {
     {"commitment", "none", "unlimited", false, plant_commitment, "verify: step 3, node '|bytes committed where"},
 };
 
-// Functions lie elsewhere in the process of a test: what it is given is a number.
-ParameterizedTestParameters(auditor, damage_is_named) {
-  static size_t indices[sizeof damage_cases / sizeof *damage_cases];
-  for (size_t i = 0; i < sizeof indices / sizeof *indices; ++i) indices[i] = i;
-  return cr_make_param_array(size_t, indices, sizeof indices / sizeof *indices);
-}
+ParameterizedTestParameters(auditor, damage_is_named) { return delta_test_indices(sizeof damage_cases / sizeof *damage_cases); }
 
 ParameterizedTest(size_t *index, auditor, damage_is_named) {
   const damage_case_t *c = &damage_cases[*index];

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 static delta_status_t use_map(delta_allocator_t allocator) {
@@ -83,23 +84,13 @@ typedef struct fault_case {
 
 static const fault_case_t fault_cases[] = {{"map", use_map}, {"region", use_region}, {"file", use_file}, {"json", use_json}};
 
-// Fails each allocation in turn until the use gets by with fewer calls.
 static void fail_each(const fault_case_t *test, delta_test_failure_t failure) {
-  for (size_t fail_at = 1;; ++fail_at) {
-    cr_assert_lt(fail_at, 10000);
-    delta_test_allocator_t faults;
-    delta_test_allocator_init(&faults, fail_at, failure);
-    delta_status_t status = test->use(delta_test_allocator_interface(&faults));
-    const bool failed = faults.call_count >= fail_at;
-    cr_assert_eq(faults.live_bytes, 0, "%s leaks when allocation %zu fails", test->name, fail_at);
-    cr_assert_eq(delta_status_code(status), failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK, "%s: allocation %zu: %s", test->name,
-                 fail_at, delta_status_message(status));
-    delta_status_free(status);
-    if (!failed) {
-      cr_assert_gt(fail_at, 1, "%s allocates nothing", test->name);
-      return;
-    }
+  delta_test_trial_t trial = {.failure = failure};
+  while (delta_test_trial_begin(&trial)) {
+    cr_assert_lt(trial.number, 10000);
+    delta_test_trial_end(&trial, test->use(delta_test_trial_allocator(&trial)), test->name);
   }
+  cr_assert_gt(trial.number, 1, "%s allocates nothing", test->name);
 }
 
 Test(faults, each_allocation_fails) {

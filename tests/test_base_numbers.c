@@ -45,16 +45,16 @@ static void check_all_values(narrow_t narrow, widen_t widen, uint16_t infinity) 
 
 Test(dtype, float16_rounds_to_nearest_even) {
   check_all_values(delta_float16_from_double, delta_float16_to_float, 0x7c00);
-  cr_assert_eq(delta_float16_from_float(1.0f), 0x3c00);
-  cr_assert_eq(delta_float16_from_float(65519.0f), 0x7bff);
-  cr_assert_eq(delta_float16_from_float(65520.0f), 0x7c00);
-  cr_assert_eq(delta_float16_from_float(-1e30f), 0xfc00);
+  cr_assert_eq(delta_float16_from_double(1.0), 0x3c00);
+  cr_assert_eq(delta_float16_from_double(65519.0), 0x7bff);
+  cr_assert_eq(delta_float16_from_double(65520.0), 0x7c00);
+  cr_assert_eq(delta_float16_from_double(-1e30), 0xfc00);
   cr_assert_eq(delta_float16_from_double(-0.0), 0x8000);
 }
 
 Test(dtype, bfloat16_rounds_to_nearest_even) {
   check_all_values(delta_bfloat16_from_double, delta_bfloat16_to_float, 0x7f80);
-  cr_assert_eq(delta_bfloat16_from_float(3.0e38f), 0x7f62);
+  cr_assert_eq(delta_bfloat16_from_double((double)3.0e38f), 0x7f62);
   cr_assert_eq(delta_bfloat16_from_double(1e39), 0x7f80);
   cr_assert_eq(delta_bfloat16_from_double(4.9e-324), 0);
 }

@@ -50,6 +50,7 @@ Test(cli, profiles, .timeout = 120) {
 }
 
 #define DEVICE      " --device " DELTA_SOURCE_FOLDER "/profiles/cpu2.json "
+#define FIT_LARGEST "sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p'"
 #define FIT_PLAN(n) "deltaplan model.onnx --loss cross_entropy" DEVICE "--budget 1MiB --batch " n " > plan.txt 2>&1"
 
 // The largest batch of the table can be planned, and the next cannot.
@@ -65,6 +66,11 @@ Test(cli, fit, .timeout = 240) {
   // Without budgets: parts of what the device has. No plan and no profile is left behind.
   delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0" DEVICE " | grep -q '22.0 GiB'");
   delta_workplace_expect(&w, "test ! -e cache/delta");
+  // In parts more fits, and what is said to fit can be planned so.
+  delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 1MiB --split auto" DEVICE
+                             " > parts.json; whole=$(" FIT_LARGEST " fit.json | head -n 1); n=$(" FIT_LARGEST
+                             " parts.json); test $n -gt $whole && ! " FIT_PLAN("$n") " && deltaplan model.onnx --loss cross_entropy" DEVICE
+                                                                                     "--budget 1MiB --split auto --batch $n");
   delta_workplace_close(&w);
 }
 

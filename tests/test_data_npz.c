@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "runtime/data/npz.h"
 #include "tests/support/data_files.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 enum { VALUES = 5000 };
@@ -258,17 +259,9 @@ Test(npz, allocation_failures) {
     make_small(&zip, (delta_test_zip_form_t)form);
     write_zip(&zip, path);
     for (int failure = DELTA_TEST_FAIL_ONCE; failure <= DELTA_TEST_FAIL_FROM_THEN_ON; ++failure) {
-      bool failed = true;
-      for (size_t n = 1; failed; ++n) {
+      for (delta_test_trial_t trial = {.failure = (delta_test_failure_t)failure}; delta_test_trial_begin(&trial);) {
         int32_t values[16];
-        delta_test_allocator_t faults;
-        delta_test_allocator_init(&faults, n, (delta_test_failure_t)failure);
-        delta_status_t status = read_all(path, delta_test_allocator_interface(&faults), values, 16);
-        failed = faults.call_count >= n;
-        cr_expect_eq(delta_status_code(status), failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK, "allocation %zu: %s", n,
-                     delta_status_message(status));
-        cr_expect_eq(faults.live_bytes, 0, "allocation %zu leaks", n);
-        delta_status_free(status);
+        delta_test_trial_end(&trial, read_all(path, delta_test_trial_allocator(&trial), values, 16), path);
       }
     }
     delta_test_zip_free(&zip);

@@ -9,6 +9,7 @@
 #include "runtime/data/dataset.h"
 #include "tests/support/data_files.h"
 #include "tests/support/data_wants.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 // x [4, 4] float32 and a label of three classes.
@@ -450,16 +451,8 @@ Test(dataset, allocation_failures) {
   snprintf(specs[4], sizeof specs[4], "idx:%s,%s", delta_test_write_file("images", images, sizeof images, images_path),
            delta_test_write_file("classes", classes, sizeof classes, classes_path));
   for (size_t s = 0; s < 5; ++s) {
-    bool failed = true;
-    for (size_t n = 1; failed; ++n) {
-      delta_test_allocator_t faults;
-      delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
-      delta_status_t status = read_through(specs[s], wants, 2, delta_test_allocator_interface(&faults));
-      failed = faults.call_count >= n;
-      cr_expect_eq(delta_status_code(status), failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK, "%s, allocation %zu: %s", specs[s], n,
-                   delta_status_message(status));
-      cr_expect_eq(faults.live_bytes, 0, "%s, allocation %zu leaks", specs[s], n);
-      delta_status_free(status);
+    for (delta_test_trial_t trial = {0}; delta_test_trial_begin(&trial);) {
+      delta_test_trial_end(&trial, read_through(specs[s], wants, 2, delta_test_trial_allocator(&trial)), specs[s]);
     }
   }
   delta_test_zip_free(&zip);

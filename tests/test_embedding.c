@@ -40,12 +40,9 @@ static delta_plan_options_t swapping_options(void) {
 }
 
 static delta_status_t run_step(delta_session_t *session, int step, double *out_loss) {
-  delta_test_batch_t batch;
-  delta_run_report_t report = {.struct_size = sizeof report};
-  delta_test_batch_make(session, 100 * step, BATCH, &batch);
-  delta_status_t status = delta_session_run(session, DELTA_RUN_TRAIN, &batch.batch, 0.05, &report);
+  delta_run_report_t report;
+  delta_status_t status = delta_test_try_run(session, DELTA_RUN_TRAIN, 100 * step, BATCH, 0.05, &report);
   *out_loss = report.loss;
-  delta_test_batch_free(&batch);
   return status;
 }
 
@@ -83,17 +80,11 @@ static void on_launch(void *self, uint32_t number) {
 
 static void start_cancellable(delta_test_training_t *training, delta_test_faults_t *faults) {
   const delta_plan_options_t plan_options = swapping_options();
-  delta_session_options_t options;
   delta_device_t *device = NULL;
-  delta_test_training_write(training, delta_test_wide_mlp);
-  delta_test_expect_ok(delta_test_training_plan(training, &plan_options, delta_allocator_system()), "plan");
-  delta_session_options_init(&options);
-  options.plan = training->plan;
-  options.model_path = training->model_path;
-  options.estimate_costs = 1;
+  delta_test_training_prepare(training, delta_test_wide_mlp, &plan_options);
+  const delta_session_options_t options = delta_test_session_options(training);
   delta_test_expect_ok(delta_test_faulty_device_open(faults, &device), "device");
-  delta_test_expect_ok(delta_session_create_on(&options, device, delta_allocator_system(), &training->session), "session");
-  delta_test_reset_states(training->session);
+  delta_test_training_start_on(training, &options, device);
 }
 
 static outcome_t train_undisturbed(const char *model_text, const delta_plan_options_t *options) {
@@ -257,8 +248,7 @@ static size_t growth_of_sessions(size_t leak_bytes) {
   void **leaked = calloc(WARM_UP + CYCLES, sizeof *leaked);
   size_t before_bytes = 0;
   double loss;
-  delta_test_training_write(&training, delta_test_wide_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &plan_options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(&training, delta_test_wide_mlp, &plan_options);
   for (int i = 0; i < WARM_UP + CYCLES; ++i) {
     if (i == WARM_UP) before_bytes = resident_bytes();
     delta_test_expect_ok(delta_test_training_start(&training, delta_allocator_system()), "session");

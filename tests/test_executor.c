@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/session_parts.h"
+#include "tests/support/indices.h"
 #include "tests/support/training.h"
 
 // --- unusual models
@@ -34,11 +35,7 @@ static const model_case_t model_cases[] = {
     {"one sample is a scalar", "input x float32 [N]\ninit w float32 [1] 0\nnode Mul x w -> y\noutput y\n", "mse"},
 };
 
-ParameterizedTestParameters(executor, unusual_models) {
-  static size_t indices[sizeof model_cases / sizeof *model_cases];
-  for (size_t i = 0; i < sizeof indices / sizeof *indices; ++i) indices[i] = i;
-  return cr_make_param_array(size_t, indices, sizeof indices / sizeof *indices);
-}
+ParameterizedTestParameters(executor, unusual_models) { return delta_test_indices(sizeof model_cases / sizeof *model_cases); }
 
 // Trained by a full and a partial batch under both policies: finite losses, and the same ones.
 ParameterizedTest(size_t *index, executor, unusual_models) {

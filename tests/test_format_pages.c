@@ -1,12 +1,15 @@
 // Pages of docs/ that describe files: they have every member that is written, and none that is not.
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plans/plan_json.h"
 #include "plans/problem_json.h"
+#include "runtime/metrics.h"
 #include "runtime/profile.h"
 #include "tests/support/format_page.h"
 #include "tests/support/plan_sample.h"
+#include "tests/support/workplace.h"
 
 Test(format_pages, plan) {
   delta_plan_t *plan = delta_test_sample_plan(3);
@@ -63,4 +66,26 @@ Test(format_pages, problem) {
   delta_test_expect_page("problem-format.md", text.items, NULL);
   delta_text_deinit(&text);
   delta_problem_free(problem);
+}
+
+// Metrics of a step and an evaluation with all that they may have, and of a plan.
+Test(format_pages, output, .timeout = 60) {
+  const delta_train_step_t step = {.has_gradient_norm = true, .host_bytes = 4096};
+  const delta_train_evaluation_t evaluation = {.has_accuracy = true};
+  delta_workplace_t w;
+  delta_metrics_t metrics;
+  char path[DELTA_TEST_PATH_BYTES];
+  delta_workplace_open(&w);
+  delta_test_folder_path(&w.folder, "m.jsonl", path);
+  delta_test_must(delta_metrics_open(path, false, delta_allocator_system(), &metrics));
+  delta_test_must(delta_metrics_write_step(&metrics, &step));
+  delta_test_must(delta_metrics_write_evaluation(&metrics, &evaluation));
+  delta_test_must(delta_metrics_close(&metrics));
+  delta_workplace_expect(&w, "deltaplan model.onnx --loss cross_entropy --batch 4 --json > plan.json");
+  delta_workplace_expect(&w, "(echo '['; head -n 1 m.jsonl; echo ,; tail -n 1 m.jsonl; echo ,; cat plan.json; echo ']') > all.json");
+  char *text = delta_workplace_read(&w, "all.json");
+  cr_assert_not_null(text);
+  delta_test_expect_page("output.md", text, NULL);
+  free(text);
+  delta_workplace_close(&w);
 }

@@ -7,6 +7,7 @@
 #include "onnx/graph/emit.h"
 #include "onnx/graph/fuse.h"
 #include "onnx/reference/run.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 static const delta_dtype_t F32 = DELTA_DTYPE_FLOAT32;
@@ -416,15 +417,10 @@ Test(fuse, random_graphs_keep_their_bits) {
 Test(fuse, every_failed_allocation_is_a_status) {
   random_graph(11);
   expect_ok(delta_emit_finish(&emit));
-  delta_test_allocator_t faults;
-  size_t n = 0;
-  do {
-    delta_test_allocator_init(&faults, ++n, DELTA_TEST_FAIL_ONCE);
+  for (delta_test_trial_t trial = {0}; delta_test_trial_begin(&trial);) {
     delta_graph_t *copy = NULL;
-    delta_status_t status = delta_graph_fuse(graph, (delta_fuse_options_t){0}, delta_test_allocator_interface(&faults), &copy);
-    if (faults.call_count >= n) cr_expect_eq(delta_status_code(status), DELTA_STATUS_OUT_OF_MEMORY, "allocation %zu", n);
-    delta_status_free(status);
+    delta_status_t status = delta_graph_fuse(graph, (delta_fuse_options_t){0}, delta_test_trial_allocator(&trial), &copy);
     delta_graph_free(copy);
-    cr_assert_eq(faults.live_bytes, 0, "allocation %zu", n);
-  } while (faults.call_count >= n);
+    delta_test_trial_end(&trial, status, "fuse");
+  }
 }

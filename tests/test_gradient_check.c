@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "onnx/gradient/gradient.h"
+#include "tests/support/indices.h"
 #include "onnx/reference/run.h"
 
 enum { MAX_INPUTS = 20, MAX_PARAMETERS = 12 };
@@ -737,12 +738,7 @@ Test(gradient, every_operator_with_a_gradient_has_a_case) {
   }
 }
 
-// The parameter is an index: each test is a process of its own, in which addresses of functions differ.
-ParameterizedTestParameters(gradient, central_differences) {
-  static size_t indices[sizeof cases / sizeof cases[0]];
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) indices[i] = i;
-  return cr_make_param_array(size_t, indices, sizeof cases / sizeof cases[0]);
-}
+ParameterizedTestParameters(gradient, central_differences) { return delta_test_indices(sizeof cases / sizeof cases[0]); }
 
 ParameterizedTest(size_t *index, gradient, central_differences) {
   const gradient_case_t *c = &cases[*index];

@@ -66,29 +66,18 @@ static void stop_faults(void) {
 
 static void start(delta_test_training_t *training, const char *budget, delta_log_sink_t log) {
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
-  delta_session_options_t options;
   plan_options.budget = budget;
   plan_options.policy = "delta-fixed";
   plan_options.optimizer = "adamw";
-  delta_test_training_write(training, delta_test_wide_mlp);
-  delta_test_expect_ok(delta_test_training_plan(training, &plan_options, delta_allocator_system()), "plan");
-  delta_session_options_init(&options);
-  options.plan = training->plan;
-  options.model_path = training->model_path;
+  delta_test_training_prepare(training, delta_test_wide_mlp, &plan_options);
+  delta_session_options_t options = delta_test_session_options(training);
   options.tier = training->folder.path;
-  options.estimate_costs = 1;
   options.log = log;
-  delta_test_expect_ok(delta_session_create(&options, delta_allocator_system(), &training->session), "session");
-  delta_test_reset_states(training->session);
+  delta_test_training_start_on(training, &options, NULL);
 }
 
 static delta_status_t run_step(delta_test_training_t *training, int step, delta_run_report_t *report) {
-  delta_test_batch_t batch;
-  delta_test_batch_make(training->session, 100 * step, BATCH, &batch);
-  *report = (delta_run_report_t){.struct_size = sizeof *report};
-  delta_status_t status = delta_session_run(training->session, DELTA_RUN_TRAIN, &batch.batch, 0.05, report);
-  delta_test_batch_free(&batch);
-  return status;
+  return delta_test_try_run(training->session, DELTA_RUN_TRAIN, 100 * step, BATCH, 0.05, report);
 }
 
 static delta_test_values_t train(const char *budget, double losses[STEPS]) {

@@ -43,16 +43,14 @@ static void start(delta_test_training_t *training, const char *budget, delta_ses
   plan_options.budget = budget;
   plan_options.policy = "delta-fixed"; // copies much, and leaves room now and then
   plan_options.optimizer = "adamw";
-  delta_test_training_write(training, deep_mlp);
-  delta_test_expect_ok(delta_test_training_plan(training, &plan_options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(training, deep_mlp, &plan_options);
   delta_device_t *device = NULL;
   options->plan = training->plan;
   options->model_path = training->model_path;
   options->verify_arena = 1;
   options->estimate_costs = 1;
   delta_test_expect_ok(delta_test_surprise_device_open(1, surprises, &device), "device");
-  delta_test_expect_ok(delta_session_create_on(options, device, delta_allocator_system(), &training->session), "session");
-  delta_test_reset_states(training->session);
+  delta_test_training_start_on(training, options, device);
 }
 
 static delta_test_values_t train(const lane_case_t *c, double *losses, delta_run_report_t *last) {
@@ -112,12 +110,7 @@ static uint32_t count_writes(const delta_test_training_t *training) {
 }
 
 static delta_status_t run_batch(delta_test_training_t *training, delta_run_report_t *report) {
-  delta_test_batch_t batch;
-  delta_test_batch_make(training->session, 0, BATCH, &batch);
-  *report = (delta_run_report_t){.struct_size = sizeof *report};
-  delta_status_t status = delta_session_run(training->session, DELTA_RUN_TRAIN, &batch.batch, 0.05, report);
-  delta_test_batch_free(&batch);
-  return status;
+  return delta_test_try_run(training->session, DELTA_RUN_TRAIN, 0, BATCH, 0.05, report);
 }
 
 Test(lanes, a_failed_read_names_its_step_and_tensor) {
@@ -187,12 +180,8 @@ Test(lanes, a_copy_that_never_ends_is_given_up) {
 Test(lanes, timeouts_are_not_negative) {
   delta_test_training_t training;
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
-  delta_test_training_write(&training, deep_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &plan_options, delta_allocator_system()), "plan");
-  delta_session_options_t options;
-  delta_session_options_init(&options);
-  options.plan = training.plan;
-  options.model_path = training.model_path;
+  delta_test_training_prepare(&training, deep_mlp, &plan_options);
+  delta_session_options_t options = delta_test_session_options(&training);
   options.copy_timeout_seconds = -1;
   delta_test_expect_status(delta_session_create(&options, delta_allocator_system(), &training.session), DELTA_STATUS_INVALID_ARGUMENT,
                            "timeout");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/model_file.h"
+#include "tests/support/trial.h"
 #include "tests/support/words.h"
 
 enum { FLOAT = 1, UINT8 = 2, INT32 = 6, INT64 = 7, STRING = 8, BOOL = 9, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16 };
@@ -445,18 +446,11 @@ Test(loader, allocations_that_fail) {
   delta_test_folder_write(&folder, "data.bin", "12345678", 8);
   delta_test_message_free(&message);
   for (int failure = DELTA_TEST_FAIL_ONCE; failure <= DELTA_TEST_FAIL_FROM_THEN_ON; ++failure) {
-    for (size_t n = 1;; ++n) {
-      delta_test_allocator_t faults;
-      delta_test_allocator_init(&faults, n, (delta_test_failure_t)failure);
+    for (delta_test_trial_t trial = {.failure = (delta_test_failure_t)failure}; delta_test_trial_begin(&trial);) {
       delta_model_t *model = NULL;
-      delta_status_t status = delta_test_load(&folder, "model.onnx", NULL, delta_test_allocator_interface(&faults), &model);
-      bool done = faults.call_count < n;
-      cr_assert_eq(delta_status_code(status), done ? DELTA_STATUS_OK : DELTA_STATUS_OUT_OF_MEMORY, "allocation %zu: %s", n,
-                   delta_status_message(status));
-      delta_status_free(status);
+      delta_status_t status = delta_test_load(&folder, "model.onnx", NULL, delta_test_trial_allocator(&trial), &model);
       delta_model_free(model);
-      cr_assert_eq(faults.live_bytes, 0, "allocation %zu leaks", n);
-      if (done) break;
+      delta_test_trial_end(&trial, status, "load");
     }
   }
   delta_test_folder_remove(&folder);

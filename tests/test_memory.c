@@ -177,15 +177,11 @@ ParameterizedTest(budget_case_t *c, memory, budget_texts) {
 Test(memory, budget_of_a_session) {
   delta_test_training_t training;
   const delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
-  delta_test_training_write(&training, delta_test_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &plan_options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(&training, delta_test_mlp, &plan_options);
   char least[32], less[32];
   snprintf(least, sizeof least, "%llu", (unsigned long long)training.plan->totals.arena_bytes);
   snprintf(less, sizeof less, "%llu", (unsigned long long)training.plan->totals.arena_bytes - 1);
-  delta_session_options_t options;
-  delta_session_options_init(&options);
-  options.plan = training.plan;
-  options.model_path = training.model_path;
+  delta_session_options_t options = delta_test_session_options(&training);
   options.budget = less;
   delta_test_expect_status(delta_session_create(&options, delta_allocator_system(), &training.session), DELTA_STATUS_DOES_NOT_FIT, least);
   cr_expect_null(training.session);

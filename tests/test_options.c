@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "cli/options.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 typedef struct settings {
@@ -275,23 +276,16 @@ Test(options, help_text) {
 }
 
 Test(options, allocation_failures) {
-  bool failed = true;
-  for (size_t n = 1; failed; ++n) {
+  for (delta_test_trial_t trial = {0}; delta_test_trial_begin(&trial);) {
     settings_t settings;
     delta_options_t options;
     delta_text_t text;
-    delta_test_allocator_t faults;
     char *const arguments[ARGUMENTS] = {"model.onnx", "--freeze", "a", "--train", "b"};
-    delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
-    delta_status_t status = parse(arguments, &settings, delta_test_allocator_interface(&faults), &options);
-    delta_text_init(&text, delta_test_allocator_interface(&faults));
+    delta_status_t status = parse(arguments, &settings, delta_test_trial_allocator(&trial), &options);
+    delta_text_init(&text, delta_test_trial_allocator(&trial));
     if (!status) status = delta_options_help(&program, 80, &text);
-    failed = faults.call_count >= n;
-    cr_expect_eq(delta_status_code(status), failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK, "allocation %zu: %s", n,
-                 delta_status_message(status));
-    delta_status_free(status);
     delta_text_deinit(&text);
     delta_options_deinit(&options, &settings);
-    cr_expect_eq(faults.live_bytes, 0, "allocation %zu leaks", n);
+    delta_test_trial_end(&trial, status, "options");
   }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/plan_sample.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 static char *text_of(const delta_plan_t *plan) {
@@ -231,15 +232,8 @@ static delta_status_t write_and_read(const delta_plan_t *plan, delta_allocator_t
 Test(plan_json, memory_may_run_out_at_any_allocation) {
   delta_plan_t *plan = delta_test_sample_plan(4);
   for (int failure = 0; failure < 2; ++failure) {
-    for (size_t n = 1;; ++n) {
-      delta_test_allocator_t faults;
-      delta_test_allocator_init(&faults, n, (delta_test_failure_t)failure);
-      delta_status_t status = write_and_read(plan, delta_test_allocator_interface(&faults));
-      cr_assert_eq(faults.live_bytes, 0);
-      const bool any_failed = faults.call_count >= n;
-      cr_assert_eq(delta_status_code(status), any_failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK);
-      delta_status_free(status);
-      if (!any_failed) break;
+    for (delta_test_trial_t trial = {.failure = (delta_test_failure_t)failure}; delta_test_trial_begin(&trial);) {
+      delta_test_trial_end(&trial, write_and_read(plan, delta_test_trial_allocator(&trial)), "plan");
     }
   }
   delta_plan_free(plan);

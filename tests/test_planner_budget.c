@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/support/planning.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy) {
@@ -113,18 +114,12 @@ Test(planner_budget, memory_may_run_out_at_any_allocation) {
   delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA_FIXED);
   problem->budget_bytes = delta_planner_minimum_bytes(planner);
   delta_planner_destroy(planner);
-  for (size_t n = 1;; n += 1 + n / 40) {
-    delta_test_allocator_t faults;
-    delta_test_allocator_init(&faults, n, (delta_test_failure_t)0);
+  for (delta_test_trial_t trial = {.leap_part = 40}; delta_test_trial_begin(&trial);) {
     const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA_FIXED, .early_update = true};
     delta_planner_result_t result;
-    delta_status_t status = delta_planner_run(problem, &options, delta_test_allocator_interface(&faults), &result);
+    delta_status_t status = delta_planner_run(problem, &options, delta_test_trial_allocator(&trial), &result);
     delta_schedule_free(result.schedule);
-    cr_assert_eq(faults.live_bytes, 0);
-    const bool any_failed = faults.call_count >= n;
-    cr_assert_eq(delta_status_code(status), any_failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK);
-    delta_status_free(status);
-    if (!any_failed) break;
+    delta_test_trial_end(&trial, status, "plan");
   }
   delta_problem_free(problem);
 }

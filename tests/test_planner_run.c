@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/planning.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 #define NONE DELTA_PROBLEM_NONE
@@ -78,19 +79,13 @@ Test(planner_run, memory_may_run_out_at_any_allocation) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 12);
     for (int failure = 0; failure < 2; ++failure) {
-      for (size_t n = 1;; ++n) {
-        delta_test_allocator_t faults;
-        delta_test_allocator_init(&faults, n, (delta_test_failure_t)failure);
-        const delta_allocator_t allocator = delta_test_allocator_interface(&faults);
+      for (delta_test_trial_t trial = {.failure = (delta_test_failure_t)failure}; delta_test_trial_begin(&trial);) {
+        const delta_allocator_t allocator = delta_test_trial_allocator(&trial);
         delta_planner_result_t result;
         delta_status_t status = run(problem, DELTA_POLICY_NONE, allocator, &result);
         if (!status) status = delta_schedule_verify(result.schedule, problem, UINT64_MAX, allocator);
         delta_schedule_free(result.schedule);
-        cr_assert_eq(faults.live_bytes, 0);
-        const bool any_failed = faults.call_count >= n;
-        cr_assert_eq(delta_status_code(status), any_failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK);
-        delta_status_free(status);
-        if (!any_failed) break;
+        delta_test_trial_end(&trial, status, "plan");
       }
     }
     delta_problem_free(problem);

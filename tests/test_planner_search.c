@@ -5,6 +5,7 @@
 
 #include "planner/found.h"
 #include "tests/support/planning.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 enum { EVALUATIONS = 600 };
@@ -49,7 +50,8 @@ Test(planner_search, plans_are_valid_and_no_slower_than_release) {
     delta_planner_destroy(releaser);
     delta_problem_free(problem);
   }
-  cr_assert_lt(found_seconds, 0.985 * released_seconds, "%g", found_seconds / released_seconds);
+  // With so few evaluations the sum is 0.981 of what release takes, and the same each time.
+  cr_assert_lt(found_seconds, 0.983 * released_seconds, "%g", found_seconds / released_seconds);
 }
 
 typedef struct liberty_case {
@@ -146,6 +148,33 @@ Test(planner_search, times_hold_at_every_instant) {
   cr_assert_gt(found, 60, "%d", found);
 }
 
+// What lies in a row at its addresses may take more than what lives: in one byte less than that, everything kept still seems to fit, and in two and in three.
+Test(planner_search, addresses_that_are_missed_by_a_byte_are_found) {
+  enum { UNIT = 1000 };
+  int missed = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 24);
+    for (uint32_t t = 0; t < problem->tensor_count; ++t) problem->tensors[t].size_bytes *= UNIT;
+    for (uint32_t s = 0; s < problem->step_count; ++s) problem->steps[s].workspace_bytes *= UNIT;
+    delta_schedule_t *kept = delta_test_kept_schedule(problem, true), *schedule = NULL;
+    if (kept->arena_bytes > kept->peak_bytes) {
+      const delta_search_options_t options = {
+          .liberties = {true, true}, .capacity_bytes = kept->arena_bytes - 1, .effort = {.evaluation_limit = EVALUATIONS, .seed = seed}};
+      delta_order_t order = {.allocator = delta_allocator_system()};
+      delta_test_must(delta_order_make(problem, true, delta_allocator_system(), &order));
+      delta_test_must(delta_find_schedule(problem, &order, &options, delta_allocator_system(), &schedule));
+      cr_assert_not_null(schedule, "seed %llu", (unsigned long long)seed);
+      delta_test_must(delta_schedule_verify(schedule, problem, options.capacity_bytes, delta_allocator_system()));
+      delta_order_deinit(&order);
+      ++missed;
+    }
+    delta_schedule_free(schedule);
+    delta_schedule_free(kept);
+    delta_problem_free(problem);
+  }
+  cr_assert_gt(missed, 0);
+}
+
 Test(planner_search, the_tier_below_has_a_budget_too) {
   uint64_t swapped = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -167,18 +196,12 @@ Test(planner_search, memory_may_run_out_at_any_allocation) {
   delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA, 0);
   problem->budget_bytes = delta_planner_minimum_bytes(planner);
   delta_planner_destroy(planner);
-  for (size_t n = 1;; n += 1 + n / 20) {
-    delta_test_allocator_t faults;
-    delta_test_allocator_init(&faults, n, (delta_test_failure_t)0);
+  for (delta_test_trial_t trial = {.leap_part = 20}; delta_test_trial_begin(&trial);) {
     const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true, .effort = {.evaluation_limit = 50}};
     delta_planner_result_t result;
-    delta_status_t status = delta_planner_run(problem, &options, delta_test_allocator_interface(&faults), &result);
+    delta_status_t status = delta_planner_run(problem, &options, delta_test_trial_allocator(&trial), &result);
     delta_schedule_free(result.schedule);
-    cr_assert_eq(faults.live_bytes, 0);
-    const bool any_failed = faults.call_count >= n;
-    cr_assert_eq(delta_status_code(status), any_failed ? DELTA_STATUS_OUT_OF_MEMORY : DELTA_STATUS_OK);
-    delta_status_free(status);
-    if (!any_failed) break;
+    delta_test_trial_end(&trial, status, "plan");
   }
   delta_problem_free(problem);
 }

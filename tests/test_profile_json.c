@@ -9,6 +9,7 @@
 #include "runtime/profile.h"
 #include "tests/support/model_file.h"
 #include "tests/support/planning.h"
+#include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 // A shipped profile with the first `from` replaced by `to`. The caller frees.
@@ -147,19 +148,11 @@ Test(profile_json, failed_allocations) {
   static const delta_test_failure_t failures[] = {DELTA_TEST_FAIL_ONCE, DELTA_TEST_FAIL_FROM_THEN_ON};
   static const char path[] = DELTA_SOURCE_FOLDER "/tests/seeds/fuzz_profile/measured.json";
   for (size_t f = 0; f < sizeof failures / sizeof *failures; ++f) {
-    bool succeeded = false;
-    for (size_t n = 1; !succeeded; ++n) {
-      delta_test_allocator_t faults;
+    for (delta_test_trial_t trial = {.failure = failures[f]}; delta_test_trial_begin(&trial);) {
       delta_device_t *device = NULL;
-      delta_test_allocator_init(&faults, n, failures[f]);
-      delta_status_t status =
-          delta_absent_device_open(path, &(delta_device_options_t){0}, delta_test_allocator_interface(&faults), &device);
-      succeeded = faults.call_count < n;
-      cr_assert_eq(delta_status_code(status), succeeded ? DELTA_STATUS_OK : DELTA_STATUS_OUT_OF_MEMORY, "call %zu: %s", n,
-                   delta_status_message(status));
-      delta_status_free(status);
+      delta_status_t status = delta_absent_device_open(path, &(delta_device_options_t){0}, delta_test_trial_allocator(&trial), &device);
       delta_device_close(device);
-      cr_assert_eq(faults.live_bytes, 0, "call %zu leaves %zu bytes", n, (size_t)faults.live_bytes);
+      delta_test_trial_end(&trial, status, "open");
     }
   }
 }

@@ -57,7 +57,6 @@ typedef struct disturbed {
 
 // Plans, and opens a session on a device with surprises.
 static void start(disturbed_t *run, const char *policy, const char *budget) {
-  delta_session_options_t options;
   delta_device_t *device = NULL;
   delta_plan_options_t plan_options = delta_test_plan_options(BATCH);
   plan_options.budget = budget;
@@ -66,16 +65,11 @@ static void start(disturbed_t *run, const char *policy, const char *budget) {
   run->surprises = (delta_test_surprises_t)DELTA_TEST_NO_SURPRISE;
   run->events[0] = '\0';
   run->most_committed_bytes = 0;
-  delta_test_training_write(&run->training, deep_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&run->training, &plan_options, delta_allocator_system()), "plan");
-  delta_session_options_init(&options);
-  options.plan = run->training.plan;
-  options.model_path = run->training.model_path;
+  delta_test_training_prepare(&run->training, deep_mlp, &plan_options);
+  delta_session_options_t options = delta_test_session_options(&run->training);
   options.verify_arena = 1;
-  options.estimate_costs = 1;
   delta_test_expect_ok(delta_test_surprise_device_open(1, &run->surprises, &device), "device");
-  delta_test_expect_ok(delta_session_create_on(&options, device, delta_allocator_system(), &run->training.session), "session");
-  delta_test_reset_states(run->training.session);
+  delta_test_training_start_on(&run->training, &options, device);
 }
 
 static delta_run_report_t step(disturbed_t *run, int number) {
@@ -193,11 +187,8 @@ Test(reflex, a_tensor_that_does_not_come_back_is_made_again) {
     step(&run, 0);
     reads = run.surprises.reads > 64 ? 64 : run.surprises.reads;
     run.surprises.read_that_fails = run.surprises.reads + n;
-    delta_test_batch_t batch;
-    delta_test_batch_make(run.training.session, 100, BATCH, &batch);
-    delta_run_report_t report = {.struct_size = sizeof report};
-    delta_status_t status = delta_session_run(run.training.session, DELTA_RUN_TRAIN, &batch.batch, 0.05, &report);
-    delta_test_batch_free(&batch);
+    delta_run_report_t report;
+    delta_status_t status = delta_test_try_run(run.training.session, DELTA_RUN_TRAIN, 100, BATCH, 0.05, &report);
     if (status) {
       delta_status_free(status);
       delta_test_training_close(&run.training);

@@ -78,18 +78,14 @@ Test(session_change, a_session_may_begin_below_the_plan) {
   open_training(&training, "delta-fixed", "unlimited", 1);
   const double wanted = delta_test_run(training.session, DELTA_RUN_TRAIN, 0, BATCH, 0.05).loss;
   delta_session_destroy(training.session);
-  delta_session_options_t options;
-  delta_session_options_init(&options);
-  options.plan = training.plan;
-  options.model_path = training.model_path;
+  delta_session_options_t options = delta_test_session_options(&training);
   options.budget = "minimum";
-  delta_test_expect_ok(delta_session_create(&options, delta_allocator_system(), &training.session), "session");
-  delta_test_reset_states(training.session);
+  delta_test_training_start_on(&training, &options, NULL);
   const delta_run_report_t found = delta_test_run(training.session, DELTA_RUN_TRAIN, 0, BATCH, 0.05);
   cr_expect_eq(found.loss, wanted);
   cr_expect_leq(found.arena_peak_bytes, training.plan->totals.minimum_budget_bytes);
   cr_expect_gt(found.host_bytes, 0);
-  cr_assert_eq(found.event_count, 1);
+  cr_assert_geq(found.event_count, 1); // a busy machine may add that copies are late
   cr_expect_not_null(strstr(found.events[0], "below the plan's"), "%s", found.events[0]);
   delta_session_destroy(training.session);
   training.session = NULL;

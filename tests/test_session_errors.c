@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "plans/plan.h"
+#include "tests/support/indices.h"
 #include "tests/support/training.h"
 
 enum { BATCH = 6 };
@@ -363,19 +364,15 @@ static const foreign_case_t foreign_cases[] = {
     {"no programs", no_programs, DELTA_STATUS_MALFORMED, "program|deltaplan"},
 };
 
-// Cases run in processes of their own: the parameter is an index.
 ParameterizedTestParameters(session_errors, foreign_plans_are_refused) {
-  static size_t indices[sizeof foreign_cases / sizeof *foreign_cases];
-  for (size_t i = 0; i < sizeof indices / sizeof *indices; ++i) indices[i] = i;
-  return cr_make_param_array(size_t, indices, sizeof indices / sizeof *indices);
+  return delta_test_indices(sizeof foreign_cases / sizeof *foreign_cases);
 }
 
 ParameterizedTest(size_t *index, session_errors, foreign_plans_are_refused) {
   const foreign_case_t *c = &foreign_cases[*index];
   delta_test_training_t training;
   delta_plan_options_t options = delta_test_plan_options(BATCH);
-  delta_test_training_write(&training, delta_test_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(&training, delta_test_mlp, &options);
   c->edit(training.plan);
   delta_status_t status = delta_test_training_start(&training, delta_allocator_system());
   // With some instruction sets kernels for other threads ask for the same workspace; then the numerics tell.
@@ -402,8 +399,7 @@ static delta_status_t start_at(const delta_test_training_t *training, const char
 Test(session_errors, model_stands_beside_the_plan_or_is_named) {
   delta_test_training_t training;
   delta_plan_options_t options = delta_test_plan_options(BATCH);
-  delta_test_training_write(&training, delta_test_mlp);
-  delta_test_expect_ok(delta_test_training_plan(&training, &options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(&training, delta_test_mlp, &options);
   char beside[DELTA_TEST_PATH_BYTES], moved[DELTA_TEST_PATH_BYTES];
   delta_test_folder_path(&training.folder, "any.plan", beside);
   delta_test_folder_path(&training.folder, "moved.onnx", moved);

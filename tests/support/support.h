@@ -22,14 +22,7 @@ bool delta_test_shared_path(const char *relative, char out_path[DELTA_TEST_PATH_
     if (!delta_test_shared_path(relative, path)) DELTA_SKIP("the test material has no '%s'", relative); \
   } while (0)
 
-// An allocator for fault tests. Thread-safe. Every reallocate moves its block, so that stale pointers are found.
-//
-//   for (size_t n = 1; ; ++n) {
-//     delta_test_allocator_init(&faults, n, DELTA_TEST_FAIL_ONCE);
-//     status = delta_model_load(..., delta_test_allocator_interface(&faults), ...);
-//     cr_assert_eq(faults.live_bytes, 0);             // after destroying what was made
-//     if (faults.call_count < n) break;               // nothing failed any more
-//   }
+// An allocator for fault tests (tests/support/trial.h has the loop over all of its failures). Thread-safe. Every reallocate moves its block, so that stale pointers are found.
 typedef enum delta_test_failure { DELTA_TEST_FAIL_ONCE, DELTA_TEST_FAIL_FROM_THEN_ON } delta_test_failure_t;
 
 typedef struct delta_test_allocator {

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/random.h"
+#include "runtime/session_parts.h"
 #include "tests/support/model_write.h"
 #include "tests/support/words.h"
 
@@ -88,19 +89,36 @@ delta_status_t delta_test_training_plan(delta_test_training_t *training, const d
 }
 
 delta_status_t delta_test_training_start(delta_test_training_t *training, delta_allocator_t allocator) {
+  delta_session_options_t options = delta_test_session_options(training);
+  options.verify_arena = 1;
+  options.verify = training->verify;
+  return delta_session_create(&options, allocator, &training->session);
+}
+
+void delta_test_training_prepare(delta_test_training_t *training, const char *model_text, const delta_plan_options_t *options) {
+  delta_test_training_write(training, model_text);
+  delta_test_expect_ok(delta_test_training_plan(training, options, delta_allocator_system()), "plan");
+}
+
+delta_session_options_t delta_test_session_options(const delta_test_training_t *training) {
   delta_session_options_t options;
   delta_session_options_init(&options);
   options.plan = training->plan;
   options.model_path = training->model_path;
-  options.verify_arena = 1;
-  options.verify = training->verify;
   options.estimate_costs = 1;
-  return delta_session_create(&options, allocator, &training->session);
+  return options;
+}
+
+void delta_test_training_start_on(delta_test_training_t *training, const delta_session_options_t *options, delta_device_t *device) {
+  const delta_allocator_t allocator = delta_allocator_system();
+  delta_test_expect_ok(device ? delta_session_create_on(options, device, allocator, &training->session)
+                              : delta_session_create(options, allocator, &training->session),
+                       "session");
+  delta_test_reset_states(training->session);
 }
 
 void delta_test_training_open(delta_test_training_t *training, const char *model_text, const delta_plan_options_t *options) {
-  delta_test_training_write(training, model_text);
-  delta_test_expect_ok(delta_test_training_plan(training, options, delta_allocator_system()), "plan");
+  delta_test_training_prepare(training, model_text, options);
   delta_test_expect_ok(delta_test_training_start(training, delta_allocator_system()), "session");
   delta_test_reset_states(training->session);
 }
@@ -188,12 +206,19 @@ void *delta_test_batch_find(delta_test_batch_t *batch, const char *name) {
   return NULL;
 }
 
-delta_run_report_t delta_test_run(delta_session_t *session, delta_run_program_t program, int64_t first, int64_t rows, double rate) {
+delta_status_t delta_test_try_run(delta_session_t *session, delta_run_program_t program, int64_t first, int64_t rows, double rate,
+                                  delta_run_report_t *out_report) {
   delta_test_batch_t batch;
   delta_test_batch_make(session, first, rows, &batch);
-  delta_run_report_t report = {.struct_size = sizeof report};
-  delta_test_expect_ok(delta_session_run(session, program, &batch.batch, rate, &report), "run");
+  *out_report = (delta_run_report_t){.struct_size = sizeof *out_report};
+  delta_status_t status = delta_session_run(session, program, &batch.batch, rate, out_report);
   delta_test_batch_free(&batch);
+  return status;
+}
+
+delta_run_report_t delta_test_run(delta_session_t *session, delta_run_program_t program, int64_t first, int64_t rows, double rate) {
+  delta_run_report_t report;
+  delta_test_expect_ok(delta_test_try_run(session, program, first, rows, rate, &report), "run");
   return report;
 }
 

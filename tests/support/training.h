@@ -4,6 +4,7 @@
 
 #include <delta/delta.h>
 
+#include "runtime/device.h"
 #include "tests/support/model_file.h"
 
 // Two layers of x [N, 4] to logits [N, 3].
@@ -33,6 +34,11 @@ void delta_test_training_write(delta_test_training_t *training, const char *mode
 DELTA_MUST_USE delta_status_t delta_test_training_plan(delta_test_training_t *training, const delta_plan_options_t *options,
                                                        delta_allocator_t allocator);
 DELTA_MUST_USE delta_status_t delta_test_training_start(delta_test_training_t *training, delta_allocator_t allocator);
+// The same by steps that must work, for sessions with other options or devices: the model is written and planned; what the options of its session are, with estimated costs and no
+// verified arena; the session is opened on a device that it takes (NULL: the plan's), and the states get their values.
+void delta_test_training_prepare(delta_test_training_t *training, const char *model_text, const delta_plan_options_t *options);
+delta_session_options_t delta_test_session_options(const delta_test_training_t *training);
+void delta_test_training_start_on(delta_test_training_t *training, const delta_session_options_t *options, delta_device_t *device);
 
 // Gives every parameter its values again, and every other state the one it began with.
 void delta_test_reset_states(delta_session_t *session);
@@ -48,7 +54,10 @@ void delta_test_batch_make(const delta_session_t *session, int64_t first, int64_
 void delta_test_batch_free(delta_test_batch_t *batch);
 void *delta_test_batch_find(delta_test_batch_t *batch, const char *name);
 
-// Runs a program on such samples; fails the running test when it does not work.
+// Runs a program on such samples.
+DELTA_MUST_USE delta_status_t delta_test_try_run(delta_session_t *session, delta_run_program_t program, int64_t first, int64_t rows,
+                                                 double rate, delta_run_report_t *out_report);
+// The same; fails the running test when it does not work.
 delta_run_report_t delta_test_run(delta_session_t *session, delta_run_program_t program, int64_t first, int64_t rows, double rate);
 
 // All states, one after another; the caller frees. Kinds other than `kind` are left out unless it is NULL.
