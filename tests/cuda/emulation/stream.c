@@ -110,6 +110,7 @@ static void end_item(struct CUstream_st *stream, item_t *item) {
   delta_hidden_begin();
   pthread_mutex_lock(&stream->lock);
   --stream->pending;
+  pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->lock);
   delta_hidden_end();
 }
@@ -137,7 +138,7 @@ static bool push_operation(struct CUstream_st *stream, delta_emulated_operation_
   *stream->last = item;
   stream->last = &item->next;
   ++stream->pending;
-  pthread_cond_signal(&stream->changed);
+  pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->lock);
   delta_hidden_end();
   return true;
@@ -303,11 +304,21 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+// The mark that is waited for is an operation as well, which has to end before the stream has nothing left.
+static void wait_for_nothing(struct CUstream_st *stream) {
+  delta_hidden_begin();
+  pthread_mutex_lock(&stream->lock);
+  while (stream->pending > 0) pthread_cond_wait(&stream->changed, &stream->lock);
+  pthread_mutex_unlock(&stream->lock);
+  delta_hidden_end();
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   DELTA_EMULATED_ENTER_RUNTIME(cudaErrorUnknown);
   cudaStream_t stream = delta_emulated_stream(handle);
   if (delta_emulated_is_capturing(stream)) return delta_emulated_refuse_in_capture(__func__);
   delta_emulated_synchronize(stream);
+  wait_for_nothing(stream);
   return delta_emulated_error(delta_emulated_fault());
 }
 
