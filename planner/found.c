@@ -144,7 +144,7 @@ static delta_status_t find(finder_t *finder) {
   const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
   const uint64_t limit = effort->evaluation_limit > 0 ? effort->evaluation_limit : is_limited ? DEFAULT_EVALUATIONS : UINT64_MAX;
   uint64_t evaluations = FIRST_EVALUATIONS;
-  while (!finder->has_failed) {
+  for (;;) {
     const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
     const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
     if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
@@ -154,9 +154,12 @@ static delta_status_t find(finder_t *finder) {
     // Without anything left to give back, a search that ended by itself was the last.
     if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
     // How much has to be left for addresses is found out by short searches.
-    if (finder->has_fit) evaluations *= 2;
+    if (finder->has_fit || finder->has_failed) evaluations *= 2;
+    if (!finder->has_failed) continue;
+    // Too much was taken off, or the search was too short.
+    if (finder->tried_bytes >= finder->missing_bytes) return DELTA_OK;
+    finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes + 1) / 2;
   }
-  return DELTA_OK;
 }
 
 delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
