@@ -20,9 +20,10 @@ typedef struct finder {
   const delta_order_t *order;
   const delta_search_options_t *options;
   delta_allocator_t allocator;
-  delta_decision_list_t items; // of the last search
-  delta_decisions_t decisions;
+  delta_decision_list_t items, best_items; // of the last search, and of the best schedule
+  delta_decisions_t decisions, best_decisions;
   uint64_t tried_bytes;         // the capacity that searches are given
+  uint64_t fitting_bytes;       // with which the best schedule was found
   uint64_t missing_bytes;       // the last of them whose plan had no addresses within the capacity; at first the capacity
   int reopenings, search_count; // so far
   int misses;                   // in a row
@@ -67,17 +68,33 @@ static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
       finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
     }
   } else {
-    // A plan that misses may miss by as much in a little less: each time more is taken off.
+    // Back to what there were addresses for. Without that, or if they are missed there too, less: a plan that misses may miss by as much in a little less, so each time more is
+    // taken off.
     const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS, above_bytes = arena_bytes - capacity_bytes;
     const uint64_t beyond_bytes = (above_bytes > finest_bytes ? above_bytes : finest_bytes) * (uint64_t)++finder->misses;
     finder->missing_bytes = finder->tried_bytes;
-    finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
+    if (finder->best && finder->fitting_bytes < finder->tried_bytes) {
+      finder->tried_bytes = finder->fitting_bytes;
+    } else {
+      finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
+    }
   }
+}
+
+// The decisions of the last search are those of the best schedule.
+static delta_status_t keep_decisions(finder_t *finder) {
+  finder->best_items.count = 0;
+  for (size_t i = 0; i < finder->items.count; ++i) {
+    DELTA_RETURN_IF_ERROR(delta_array_push(finder->allocator, &finder->best_items, &finder->items.items[i]));
+  }
+  finder->best_decisions = finder->decisions;
+  finder->best_decisions.items = finder->best_items.items;
+  return DELTA_OK;
 }
 
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
 static delta_status_t try_addresses(finder_t *finder, bool is_hasty) {
-  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+  const uint64_t capacity_bytes = finder->options->capacity_bytes, tried_bytes = finder->tried_bytes;
   delta_schedule_t *schedule = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(
@@ -93,20 +110,23 @@ static delta_status_t try_addresses(finder_t *finder, bool is_hasty) {
     delta_schedule_free(finder->best);
     finder->best = schedule;
     schedule = NULL;
+    finder->fitting_bytes = tried_bytes;
+    DELTA_GOTO_IF_ERROR(status, keep_decisions(finder), cleanup);
   }
 cleanup:
   delta_schedule_free(schedule);
   return status;
 }
 
-// One search from where the last one ended.
+// One search from the best plan, or, while there is none, from where the last search ended.
 static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   delta_search_options_t options = *finder->options;
-  const delta_decisions_t start = finder->decisions;
+  const delta_decisions_t start = finder->best ? finder->best_decisions : finder->decisions;
   delta_decision_list_t items;
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
   options.effort.evaluation_limit = evaluations;
+  options.effort.seed += (uint64_t)finder->search_count;
   options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
   if (finder->items.count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
@@ -124,7 +144,7 @@ static delta_status_t find(finder_t *finder) {
   const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
   const uint64_t limit = effort->evaluation_limit > 0 ? effort->evaluation_limit : is_limited ? DEFAULT_EVALUATIONS : UINT64_MAX;
   uint64_t evaluations = FIRST_EVALUATIONS;
-  while (!finder->has_failed) {
+  for (;;) {
     const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
     const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
     if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
@@ -134,9 +154,12 @@ static delta_status_t find(finder_t *finder) {
     // Without anything left to give back, a search that ended by itself was the last.
     if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
     // How much has to be left for addresses is found out by short searches.
-    if (finder->has_fit) evaluations *= 2;
+    if (finder->has_fit || finder->has_failed) evaluations *= 2;
+    if (!finder->has_failed) continue;
+    // Too much was taken off, or the search was too short.
+    if (finder->tried_bytes >= finder->missing_bytes) return DELTA_OK;
+    finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes + 1) / 2;
   }
-  return DELTA_OK;
 }
 
 delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
@@ -149,6 +172,7 @@ delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_o
                      .missing_bytes = options->capacity_bytes};
   delta_status_t status = find(&finder);
   delta_array_deinit(allocator, &finder.items);
+  delta_array_deinit(allocator, &finder.best_items);
   if (status) {
     delta_schedule_free(finder.best);
     finder.best = NULL;
