@@ -28,14 +28,15 @@ static delta_device_t *open_device(void) {
 
 // ---- Threads
 
-// A graph of one node that is compiled at run time, with a table of its own.
-static delta_status_t make_graph(delta_graph_t **out_graph) {
+// Compiled at run time, with a table of its own.
+static const delta_test_node_t moments_node = NODE(MOMENTS, delta_moments_attrs_t, 2);
+
+// A graph of that node, which reads its tensors from `ids` as long as it lives.
+static delta_status_t make_graph(delta_tensor_id_t ids[3], delta_graph_t **out_graph) {
   const delta_kernel_operand_t x = REALS(6, 40);
-  const delta_test_node_t node = NODE(MOMENTS, delta_moments_attrs_t, 2);
-  delta_tensor_id_t input, outputs[2];
   DELTA_RETURN_IF_ERROR(delta_graph_create(delta_allocator_system(), out_graph));
-  DELTA_RETURN_IF_ERROR(delta_graph_add_input(*out_graph, "x", x.dtype, &x.shape, &input));
-  return delta_test_add_node(*out_graph, &node, &input, 1, outputs, 2);
+  DELTA_RETURN_IF_ERROR(delta_graph_add_input(*out_graph, "x", x.dtype, &x.shape, &ids[0]));
+  return delta_test_add_node(*out_graph, &moments_node, &ids[0], 1, &ids[1], 2);
 }
 
 // What a session does when its program for another batch is made.
@@ -80,7 +81,8 @@ Test(cuda_refusals, a_thread_that_is_new_to_cuda_can_prepare_and_close, .timeout
   setenv("XDG_CACHE_HOME", DELTA_BINARY_FOLDER "/tests/cache", 1);
   visit_t own = {.device = open_device()};
   delta_graph_t *graph = NULL;
-  delta_test_expect_ok(make_graph(&graph), "graph");
+  delta_tensor_id_t ids[3];
+  delta_test_expect_ok(make_graph(ids, &graph), "graph");
   own.graph = graph;
   cr_assert_eq(pthread_create(&thread, NULL, visit, &own), 0);
   pthread_join(thread, NULL);
