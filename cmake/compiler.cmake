@@ -25,6 +25,9 @@ add_compile_options($<${delta_host_languages}:-ffp-contract=off> $<${delta_host_
 add_compile_definitions(_GNU_SOURCE)
 
 if(DELTA_SANITIZE)
+  # What sanitizers watch is compiled four times as fast with little optimization.
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   foreach(option -fsanitize=${DELTA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     add_compile_options("$<${delta_host_languages}:${option}>")
   endforeach()
