@@ -393,7 +393,7 @@ Test(dataset, an_archive_with_too_much_or_too_little) {
   three_class_wants(wants);
   delta_test_zip_add_array(&zip, "x", "<f4", "(2, 4)", x, sizeof x, DELTA_TEST_ZIP_STORED);
   for (int i = 0; i < 12; ++i) {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "extra%d", i);
     delta_test_zip_add_array(&zip, name, "<f4", "(2, 4)", x, sizeof x, DELTA_TEST_ZIP_STORED);
   }

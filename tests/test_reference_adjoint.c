@@ -182,7 +182,7 @@ Test(reference_adjoint, resize) {
       for (int flags = 0; flags < 4; ++flags) {
         const delta_resize_attrs_t attrs =
             resize_attrs((delta_resize_mode_t)mode, (delta_resize_coordinate_t)coordinate, flags & 1, flags & 2);
-        char name[64];
+        char name[96];
         snprintf(name, sizeof name, "resize mode %d coordinate %d flags %d", mode, coordinate, flags);
         const adjoint_case_t row = {name, DELTA_TEST_NODE(RESIZE, attrs), DELTA_TEST_NODE(RESIZE_GRAD, attrs), 1, 1, {SHAPE(2, 5, 7)}, "g",
                                     0};
