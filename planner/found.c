@@ -122,13 +122,14 @@ cleanup:
 static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   delta_search_options_t options = *finder->options;
   const delta_decisions_t start = finder->best ? finder->best_decisions : finder->decisions;
+  const size_t start_count = finder->best ? finder->best_items.count : finder->items.count;
   delta_decision_list_t items;
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
   options.effort.evaluation_limit = evaluations;
   options.effort.seed += (uint64_t)finder->search_count;
   options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
-  if (finder->items.count > 0) options.start = &start;
+  if (start_count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);
   finder->items = items;

@@ -2,7 +2,6 @@
 //
 // Far above the capacity it takes several at once, so that the number of looks grows with the logarithm of what is to be freed.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "planner/search_state.h"

@@ -173,10 +173,6 @@ void delta_search_move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
   const uint32_t index = draw_index(state), gap = state->candidates[index];
   switch (delta_random_below(&state->random, 10)) {
-    case 8:
-    case 9:
-      graft(state, actions, gap);
-      break;
     case 0:
       delta_search_change_gap(state, gap);
       break;
@@ -186,16 +182,6 @@ void delta_search_move_a_little(delta_search_state_t *state) {
     case 2:
       exchange(state, actions, gap, draw_near(state, index));
       break;
-    case 5:
-      exchange(state, actions, gap, draw_alike(state, gap));
-      break;
-    case 6: {
-      // What is decided in one block is copied to another.
-      const uint8_t action = draw_action(state, gap);
-      delta_search_set(state, actions, gap, action);
-      delta_search_set(state, actions, draw_alike(state, gap), action);
-      break;
-    }
     case 3: {
       const uint32_t other = draw_near(state, index);
       delta_search_change_gap(state, gap);
@@ -208,6 +194,20 @@ void delta_search_move_a_little(delta_search_state_t *state) {
       delta_search_change_gap(state, other);
       break;
     }
+    case 5:
+      exchange(state, actions, gap, draw_alike(state, gap));
+      break;
+    case 6: {
+      // What is decided in one block is copied to another.
+      const uint8_t action = draw_action(state, gap);
+      delta_search_set(state, actions, gap, action);
+      delta_search_set(state, actions, draw_alike(state, gap), action);
+      break;
+    }
+    case 8:
+    case 9:
+      graft(state, actions, gap);
+      break;
     default:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);

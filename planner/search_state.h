@@ -104,7 +104,7 @@ DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state)
 uint32_t delta_search_draw_candidate(delta_search_state_t *state);
 void delta_search_change_gap(delta_search_state_t *state, uint32_t gap); // to any action
 void delta_search_move_a_little(delta_search_state_t *state);
-// The same over plans that do not fit, for less excess, until one fits.
+// Walks by small changes over plans that do not fit, for less excess, until one fits.
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
 // Takes parts of the best plan back, and lets the greedy make them again.
 DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
