@@ -85,8 +85,14 @@ Test(session_change, a_session_may_begin_below_the_plan) {
   cr_expect_eq(found.loss, wanted);
   cr_expect_leq(found.arena_peak_bytes, training.plan->totals.minimum_budget_bytes);
   cr_expect_gt(found.host_bytes, 0);
-  cr_assert_geq(found.event_count, 1); // a busy machine may add that copies are late
-  cr_expect_not_null(strstr(found.events[0], "below the plan's"), "%s", found.events[0]);
+  // A busy machine may add what it was late with, and nothing else.
+  size_t told = 0;
+  for (size_t e = 0; e < found.event_count; ++e) {
+    const bool tells = strstr(found.events[e], "below the plan's") != NULL;
+    cr_expect(tells || strstr(found.events[e], "late") || strstr(found.events[e], "slower"), "%s", found.events[e]);
+    told += tells;
+  }
+  cr_expect_eq(told, 1);
   delta_session_destroy(training.session);
   training.session = NULL;
   options.budget = "4096";
