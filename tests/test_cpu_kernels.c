@@ -13,6 +13,8 @@ Test(layer_kernels, matmul) {
       {"plain", PLAIN, .inputs = {REALS(33, 65), REALS(65, 47)}, .tolerance = 1e-5},
       {"large", PLAIN, .inputs = {REALS(200, 300), REALS(300, 170)}, .tolerance = 2e-5},
       {"added", NODE(MATMUL, delta_matmul_attrs_t, 0), 3, 1, .inputs = {REALS(33, 65), REALS(65, 47), REALS(33, 47)}, .tolerance = 1e-5},
+      {"added, large", NODE(MATMUL, delta_matmul_attrs_t, 0), 3, 1, .inputs = {REALS(301, 20), REALS(20, 401), REALS(301, 401)},
+       .tolerance = 1e-5},
       {"added, batch of rows", NODE(MATMUL, delta_matmul_attrs_t, false, true), 3, 1,
        .inputs = {REALS(4, 9, 20), REALS(11, 20), REALS(4, 9, 11)}, .tolerance = 1e-5},
       {"added, batch", NODE(MATMUL, delta_matmul_attrs_t, true, false), 3, 1,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "runtime/cpu/team.h"
+
 // An operand as oneDNN sees it.
 typedef struct delta_matrix {
   int64_t dims[DELTA_MAX_RANK];
@@ -119,10 +121,22 @@ cleanup:
   return status;
 }
 
+enum { COPIED_BYTES = 4096 }; // an item of what is shared
+
+static void copy_items(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  (void)thread;
+  const delta_kernel_launch_t *launch = context;
+  const size_t size_bytes = delta_tensor_bytes(delta_node_output(launch->kernel->graph, launch->kernel->node, 0));
+  const size_t first = (size_t)begin * COPIED_BYTES, last = (size_t)end * COPIED_BYTES;
+  memcpy((char *)launch->buffers->outputs[0] + first, (const char *)launch->buffers->inputs[2] + first,
+         (last < size_bytes ? last : size_bytes) - first);
+}
+
 void delta_matmul_begin_sum(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
-  const bool adds_elsewhere = adds(kernel) && buffers->inputs[2] != buffers->outputs[0];
-  if (adds_elsewhere)
-    memcpy(buffers->outputs[0], buffers->inputs[2], delta_tensor_bytes(delta_node_output(kernel->graph, kernel->node, 0)));
+  if (!adds(kernel) || buffers->inputs[2] == buffers->outputs[0]) return;
+  const size_t size_bytes = delta_tensor_bytes(delta_node_output(kernel->graph, kernel->node, 0));
+  const delta_kernel_launch_t launch = {kernel, buffers};
+  delta_team_run(kernel->threads, (int64_t)((size_bytes + COPIED_BYTES - 1) / COPIED_BYTES), 2 * COPIED_BYTES, copy_items, &launch);
 }
 
 delta_status_t delta_cpu_matmul_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
