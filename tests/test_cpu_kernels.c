@@ -17,6 +17,18 @@ Test(layer_kernels, matmul) {
        .inputs = {REALS(4, 9, 20), REALS(11, 20), REALS(4, 9, 11)}, .tolerance = 1e-5},
       {"added, batch", NODE(MATMUL, delta_matmul_attrs_t, true, false), 3, 1,
        .inputs = {REALS(4, 20, 9), REALS(4, 20, 11), REALS(4, 9, 11)}, .tolerance = 1e-5},
+      {"bias", NODE(MATMUL, delta_matmul_attrs_t, 0), 4, 1, .inputs = {REALS(33, 65), REALS(65, 47), REALS(33, 47), REALS(47)},
+       .tolerance = 1e-5, .left_out = {false, false, true}},
+      {"bias, batch of rows", NODE(MATMUL, delta_matmul_attrs_t, false, true), 4, 1,
+       .inputs = {REALS(4, 9, 20), REALS(11, 20), REALS(4, 9, 11), REALS(11)}, .tolerance = 1e-5, .left_out = {false, false, true}},
+      {"bias, batches broadcast", NODE(MATMUL, delta_matmul_attrs_t, 0), 4, 1,
+       .inputs = {REALS(2, 1, 5, 6), REALS(3, 6, 4), REALS(1), REALS(4)}, .tolerance = 1e-5, .left_out = {false, false, true}},
+      {"bias, one column", NODE(MATMUL, delta_matmul_attrs_t, 0), 4, 1, .inputs = {REALS(33, 65), REALS(65, 1), REALS(1), REALS(1)},
+       .tolerance = 1e-5, .left_out = {false, false, true}},
+      {"added with bias", NODE(MATMUL, delta_matmul_attrs_t, false, true), 4, 1,
+       .inputs = {REALS(33, 65), REALS(47, 65), REALS(33, 47), REALS(47)}, .tolerance = 1e-5},
+      {"added with bias, batch", NODE(MATMUL, delta_matmul_attrs_t, true, false), 4, 1,
+       .inputs = {REALS(4, 20, 9), REALS(4, 20, 11), REALS(4, 9, 11), REALS(11)}, .tolerance = 1e-5},
       {"a transposed", MATMUL(true, false), .inputs = {REALS(65, 33), REALS(65, 47)}, .tolerance = 1e-5},
       {"b transposed", MATMUL(false, true), .inputs = {REALS(33, 65), REALS(47, 65)}, .tolerance = 1e-5},
       {"both transposed", MATMUL(true, true), .inputs = {REALS(65, 33), REALS(47, 65)}, .tolerance = 1e-5},
@@ -48,6 +60,9 @@ Test(layer_kernels, matmul) {
       {"batch of 1", MATMUL(false, true), .inputs = {REALS(1, 1, 8, 30), REALS(1, 1, 9, 30)}, .tolerance = 1e-5},
       {"batch of none", PLAIN, .inputs = {REALS(0, 8, 30), REALS(0, 30, 9)}, .refused = true},
       {"float64", PLAIN, .inputs = {OF(F64, RANDOM, 0, 3, 4), OF(F64, RANDOM, 0, 4, 5)}, .refused = true, .tolerance = 1e-14},
+      {"float64, added with bias", NODE(MATMUL, delta_matmul_attrs_t, 0), 4, 1,
+       .inputs = {OF(F64, RANDOM, 0, 3, 4), OF(F64, RANDOM, 0, 4, 5), OF(F64, RANDOM, 0, 3, 5), OF(F64, RANDOM, 0, 5)}, .refused = true,
+       .tolerance = 1e-14},
   };
   CHECK_KERNEL_CASES(rows);
 }

@@ -105,6 +105,12 @@ foreach(kind barriers races waits)
 endforeach()
 set_tests_properties(cuda_barriers PROPERTIES LABELS long)
 
+# Budgets and surprises of all shared models, of which the ordinary tests run some.
+add_test(NAME long_cuda_budgets COMMAND run_cuda_budgets --device cuda --partial half --time-limit 0.3)
+add_test(NAME long_cuda_surprises COMMAND run_cuda_surprises --device cuda --scripts 52
+         --models autoencoder,bert,cnn,cnn_opset11,dropout_mlp,gpt2,lstm,mlp,mlp_bce,mobilenetv2,resnet_basic,resnet_bottleneck,unet)
+set_tests_properties(long_cuda_budgets long_cuda_surprises PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)
+
 # Modules as users find them: one that opens, one that is not there, and a library that is none.
 set(delta_module_environment GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2000000 XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache)
 foreach(case "opens|$<TARGET_FILE:delta_cuda_emulated_module>|cuda:0 .*copies below" "missing|/nowhere.so|cuda +none: .*not loaded: /nowhere.so"
