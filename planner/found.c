@@ -33,8 +33,9 @@ typedef struct finder {
   bool has_finished;        // before its evaluations were used up
 } finder_t;
 
-delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
-                                    uint64_t capacity_bytes, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
+// The timed schedule; its copies back come as early as they can, or as late.
+static delta_status_t make_timed(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
+                                 uint64_t capacity_bytes, bool is_late, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
   delta_evaluator_t evaluator;
   delta_evaluation_t evaluation;
   delta_schedule_t *schedule = NULL;
@@ -43,6 +44,7 @@ delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_
   DELTA_GOTO_IF_ERROR(status, delta_evaluator_measure(&evaluator, decisions, capacity_bytes, &evaluation), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_evaluator_time(&evaluator, &evaluation), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_schedule_copy(evaluator.expansion.schedule, allocator, &schedule), cleanup);
+  if (is_late) DELTA_GOTO_IF_ERROR(status, delta_delay_copies_back(problem, schedule, allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_retime(problem, schedule, allocator), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_simulate_sums(problem, schedule, allocator), cleanup);
   *out_schedule = schedule;
@@ -51,6 +53,11 @@ cleanup:
   delta_schedule_free(schedule);
   delta_evaluator_deinit(&evaluator);
   return status;
+}
+
+delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
+                                    uint64_t capacity_bytes, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
+  return make_timed(problem, order, decisions, capacity_bytes, false, allocator, out_schedule);
 }
 
 // The capacity of the next search, after addresses that took arena_bytes.
@@ -92,15 +99,31 @@ static delta_status_t keep_decisions(finder_t *finder) {
   return DELTA_OK;
 }
 
+// Makes the schedule of the last search's decisions, with addresses. Where there are none, copies back take their bytes as late as they can.
+static delta_status_t lay_out(const finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
+  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+  delta_schedule_t *schedule = NULL;
+  for (int is_late = 0; is_late < 2; ++is_late) {
+    delta_schedule_free(schedule);
+    DELTA_RETURN_IF_ERROR(
+        make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, is_late, finder->allocator, &schedule));
+    delta_status_t status = delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator);
+    if (status) {
+      delta_schedule_free(schedule);
+      return status;
+    }
+    if (schedule->arena_bytes <= capacity_bytes) break;
+  }
+  *out_schedule = schedule;
+  return DELTA_OK;
+}
+
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
 static delta_status_t try_addresses(finder_t *finder, bool is_hasty) {
   const uint64_t capacity_bytes = finder->options->capacity_bytes, tried_bytes = finder->tried_bytes;
   delta_schedule_t *schedule = NULL;
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(
-      status, delta_timed_schedule(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, finder->allocator, &schedule),
-      cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator), cleanup);
+  DELTA_GOTO_IF_ERROR(status, lay_out(finder, is_hasty, &schedule), cleanup);
   finder->has_fit = schedule->arena_bytes <= capacity_bytes;
   set_tried_bytes(finder, schedule->arena_bytes);
   if (!finder->has_fit) goto cleanup;

@@ -496,17 +496,25 @@ static delta_status_t try_way(const packer_t *goal, const packing_way_t *way, ui
   return DELTA_OK;
 }
 
-// With blocks that do not count, a packing is as good as one without that is repaired, where nothing else is asked.
+// With more blocks than this every pass takes long: only the ways of repairs are open.
+enum { MANY_BLOCKS = 4096 };
+
+// Whether a packing is as good as another way's would have to be.
 static bool is_good_enough(const packer_t *goal, const delta_pack_goal_t *asked, uint64_t end_bytes) {
-  const bool is_limited = goal->goal_bytes == asked->capacity_bytes;
-  return end_bytes <= goal->goal_bytes || (!is_limited && end_bytes <= asked->bound_bytes + asked->bound_bytes / GOOD_ENOUGH_PARTS);
+  const bool is_strict = goal->goal_bytes == asked->capacity_bytes && goal->count <= MANY_BLOCKS;
+  return end_bytes <= goal->goal_bytes || (!is_strict && end_bytes <= asked->bound_bytes + asked->bound_bytes / GOOD_ENOUGH_PARTS);
+}
+
+static bool is_open(const packing_way_t *way, const packer_t *goal) {
+  if (goal->is_hasty && !way->is_hasty) return false;
+  return goal->count <= MANY_BLOCKS || (way->repairs && way->nested_parts == 0);
 }
 
 static delta_status_t pack_within(const packer_t *goal, const delta_pack_goal_t *asked, delta_allocator_t allocator,
                                   uint64_t *out_end_bytes) {
   *out_end_bytes = goal->count > 0 ? UINT64_MAX : 0;
   for (size_t w = 0; w < sizeof packing_ways / sizeof *packing_ways && !is_good_enough(goal, asked, *out_end_bytes); ++w) {
-    if (asked->is_hasty && !packing_ways[w].is_hasty) continue;
+    if (!is_open(&packing_ways[w], goal)) continue;
     delta_region_t scratch;
     delta_region_init(&scratch, allocator);
     delta_status_t status = try_way(goal, &packing_ways[w], asked->bound_bytes, &scratch, out_end_bytes);

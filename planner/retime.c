@@ -1,6 +1,7 @@
 // Retime: sorts by time, and by the old place where times are equal, which is right for whatever takes no time.
 #include "planner/retime.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "planner/live.h"
@@ -91,6 +92,37 @@ static void set_lifetimes(const delta_problem_t *problem, delta_schedule_t *sche
     for (uint32_t k = 0; k < step->output_count; ++k) use(schedule, step->outputs[k], s, true);
     use(schedule, step->workspace, s, true);
   }
+}
+
+// ---- Copies back
+
+// What a copy back takes at most, while a copy below shares the bandwidth.
+static double slow_seconds(const delta_problem_t *problem, uint64_t size_bytes) {
+  const double own = problem->prefetch_bytes_per_second, together = own + problem->offload_bytes_per_second;
+  const double shared = problem->shared_bytes_per_second;
+  return (double)size_bytes / (shared > 0 && shared < together ? own * shared / together : own);
+}
+
+delta_status_t delta_delay_copies_back(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {
+  double *needed_seconds = NULL, next_seconds = INFINITY; // by buffer: when it is read first; when the next copy back starts
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, schedule->buffer_count, &needed_seconds));
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) needed_seconds[b] = INFINITY;
+  for (uint32_t s = schedule->step_count; s-- > 0;) {
+    delta_schedule_step_t *step = &schedule->steps[s];
+    for (uint32_t k = 0; k < step->input_count; ++k) {
+      if (step->inputs[k] != NONE) needed_seconds[step->inputs[k]] = step->start_seconds;
+    }
+    if (step->kind != DELTA_STEP_SWAP_IN) continue;
+    const double seconds = slow_seconds(problem, schedule->buffers[step->outputs[0]].size_bytes);
+    const double end_seconds = fmin(needed_seconds[step->outputs[0]], next_seconds);
+    if (end_seconds < INFINITY && end_seconds - seconds > step->start_seconds) {
+      step->start_seconds = end_seconds - seconds;
+      step->end_seconds = end_seconds;
+    }
+    next_seconds = step->start_seconds;
+  }
+  delta_release(allocator, needed_seconds);
+  return DELTA_OK;
 }
 
 delta_status_t delta_retime(const delta_problem_t *problem, delta_schedule_t *schedule, delta_allocator_t allocator) {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "planner/found.h"
+#include "planner/retime.h"
 #include "tests/support/planning.h"
 #include "tests/support/trial.h"
 #include "tests/support/support.h"
@@ -122,9 +123,38 @@ Test(planner_search, the_same_effort_gives_the_same_plan_and_more_effort_no_wors
   }
 }
 
+// Bytes times steps of all buffers.
+static double sum_lives(const delta_schedule_t *schedule) {
+  double sum = 0;
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) {
+    const delta_buffer_t *buffer = &schedule->buffers[b];
+    sum += (double)buffer->size_bytes * (buffer->last_step - buffer->first_step + 1.0);
+  }
+  return sum;
+}
+
+// With copies back as late as can be a schedule fits, too. Returns how much shorter its buffers live.
+static double check_late(const delta_problem_t *problem, const delta_schedule_t *schedule, uint64_t capacity_bytes, uint64_t seed) {
+  const delta_allocator_t allocator = delta_allocator_system();
+  delta_schedule_t *late = NULL;
+  delta_test_must(delta_schedule_copy(schedule, allocator, &late));
+  delta_test_must(delta_delay_copies_back(problem, late, allocator));
+  delta_test_must(delta_retime(problem, late, allocator));
+  cr_assert_leq(late->peak_bytes, capacity_bytes, "seed %llu: %llu of %llu", (unsigned long long)seed, (unsigned long long)late->peak_bytes,
+                (unsigned long long)capacity_bytes);
+  const double shorter = sum_lives(schedule) - sum_lives(late);
+  delta_test_must(delta_layout(problem, late, allocator));
+  delta_test_must(delta_set_waits(late, DELTA_WAIT_FOR_BYTES, allocator));
+  delta_test_must(delta_simulate(problem, late, allocator));
+  delta_test_must(delta_schedule_verify(late, problem, UINT64_MAX, allocator));
+  delta_schedule_free(late);
+  return shorter;
+}
+
 // In the order of its times, a schedule is at no step fuller than the capacity, and a step's inputs are there before it starts.
 Test(planner_search, times_hold_at_every_instant) {
   int found = 0;
+  double shorter = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 40);
     if (seed % 3 == 0) problem->shared_bytes_per_second = 2.5e5;
@@ -139,6 +169,7 @@ Test(planner_search, times_hold_at_every_instant) {
       cr_assert_leq(schedule->peak_bytes, capacity_bytes, "seed %llu: %llu of %llu", (unsigned long long)seed,
                     (unsigned long long)schedule->peak_bytes, (unsigned long long)capacity_bytes);
       cr_assert_float_eq(schedule->step_seconds, result.evaluation.seconds, 1e-12);
+      shorter += check_late(problem, schedule, capacity_bytes, seed);
       const double timed_seconds = schedule->step_seconds;
       delta_test_must(delta_set_waits(schedule, DELTA_WAIT_FOR_DATA, delta_allocator_system()));
       delta_test_must(delta_simulate(problem, schedule, delta_allocator_system()));
@@ -148,6 +179,7 @@ Test(planner_search, times_hold_at_every_instant) {
     delta_problem_free(problem);
   }
   cr_assert_gt(found, 60, "%d", found);
+  cr_assert_gt(shorter, 0);
 }
 
 // What lies in a row at its addresses may take more than what lives: in one byte less than that, everything kept still seems to fit, and in two and in three.
