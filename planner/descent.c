@@ -23,7 +23,7 @@ delta_status_t delta_finish_schedule(const delta_problem_t *problem, delta_wait_
 // ---- The way down
 
 // Evaluations times steps: in long programs the way ends before the last of it is found.
-static const uint64_t MOST_STEPS_EVALUATED = 10 * 1000 * 1000;
+static const uint64_t MOST_STEPS_EVALUATED = 10 * 1000 * 1000, HASTY_STEPS_EVALUATED = 2 * 1000 * 1000;
 
 typedef struct descent_walk {
   delta_descent_t *descent;
@@ -71,9 +71,10 @@ static delta_status_t walk_down(delta_search_state_t *state, delta_descent_t *de
 }
 
 static delta_status_t go_down(delta_descent_t *descent) {
+  const uint64_t most_steps = descent->is_hasty ? HASTY_STEPS_EVALUATED : MOST_STEPS_EVALUATED;
   const delta_search_options_t options = {.liberties = {true, true},
                                           .capacity_bytes = find_floor(descent->problem),
-                                          .effort = {.evaluation_limit = MOST_STEPS_EVALUATED / (descent->problem->step_count + 1) + 1}};
+                                          .effort = {.evaluation_limit = most_steps / (descent->problem->step_count + 1) + 1}};
   delta_search_state_t state = {.problem = descent->problem,
                                 .order = descent->order,
                                 .options = &options,
@@ -116,7 +117,7 @@ static delta_status_t list_decisions(const delta_descent_t *descent, size_t move
 }
 
 static delta_status_t finish_within(const delta_descent_t *descent, uint64_t capacity_bytes, delta_schedule_t *schedule) {
-  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, false, descent->allocator));
+  DELTA_RETURN_IF_ERROR(delta_layout_within(schedule, capacity_bytes, descent->is_hasty, descent->allocator));
   DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, descent->allocator));
   return delta_simulate(descent->problem, schedule, descent->allocator);
 }
@@ -160,9 +161,9 @@ static delta_status_t find_least(delta_descent_t *descent) {
   return DELTA_OK;
 }
 
-delta_status_t delta_descent_init(delta_descent_t *descent, const delta_problem_t *problem, const delta_order_t *order,
+delta_status_t delta_descent_init(delta_descent_t *descent, const delta_problem_t *problem, const delta_order_t *order, bool is_hasty,
                                   delta_allocator_t allocator) {
-  *descent = (delta_descent_t){.problem = problem, .order = order, .allocator = allocator};
+  *descent = (delta_descent_t){.problem = problem, .order = order, .is_hasty = is_hasty, .allocator = allocator};
   delta_status_t status = go_down(descent);
   if (!status) status = find_least(descent);
   if (status) delta_descent_deinit(descent);

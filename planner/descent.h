@@ -13,6 +13,7 @@ typedef struct delta_descent_move {
 typedef struct delta_descent {
   const delta_problem_t *problem;
   const delta_order_t *order;
+  bool is_hasty; // addresses are looked for with little effort
   delta_allocator_t allocator;
   DELTA_ARRAY(delta_descent_move_t) moves;
   delta_schedule_t *least; // Owned; the schedule of the smallest arena, with addresses, waits and times.
@@ -20,7 +21,7 @@ typedef struct delta_descent {
 
 // Goes all the way. `problem` and `order` are borrowed.
 DELTA_MUST_USE delta_status_t delta_descent_init(delta_descent_t *descent, const delta_problem_t *problem, const delta_order_t *order,
-                                                 delta_allocator_t allocator);
+                                                 bool is_hasty, delta_allocator_t allocator);
 void delta_descent_deinit(delta_descent_t *descent); // Safe on a zeroed struct.
 
 // A schedule in at most capacity_bytes, as early on the way as one was found; capacity_bytes is at least least->arena_bytes.

@@ -15,10 +15,10 @@ enum {
   HASTY_EVALUATIONS = 2000
 };
 
-typedef struct finder {
+struct delta_finder {
   const delta_problem_t *problem;
   const delta_order_t *order;
-  const delta_search_options_t *options;
+  delta_search_options_t options;
   delta_allocator_t allocator;
   delta_decision_list_t items, best_items; // of the last search, and of the best schedule
   delta_decisions_t decisions, best_decisions;
@@ -28,10 +28,12 @@ typedef struct finder {
   int reopenings, search_count; // so far
   int misses;                   // in a row
   uint64_t spent_evaluations;
-  delta_schedule_t *best;   // Owned; the fastest that fits, or NULL
-  bool has_failed, has_fit; // the last search, in time and in addresses
-  bool has_finished;        // before its evaluations were used up
-} finder_t;
+  uint64_t next_evaluations; // of the next search
+  delta_schedule_t *best;    // Owned; the fastest that fits, or NULL
+  bool has_failed, has_fit;  // the last search, in time and in addresses
+  bool has_finished;         // before its evaluations were used up
+  bool is_done;              // nothing better is to be expected
+};
 
 // The timed schedule; its copies back come as early as they can, or as late.
 static delta_status_t make_timed(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
@@ -61,8 +63,8 @@ delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_
 }
 
 // The capacity of the next search, after addresses that took arena_bytes.
-static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
-  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+static void set_tried_bytes(delta_finder_t *finder, uint64_t arena_bytes) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes;
   if (finder->has_fit) {
     finder->misses = 0;
     const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS;
@@ -89,7 +91,7 @@ static void set_tried_bytes(finder_t *finder, uint64_t arena_bytes) {
 }
 
 // The decisions of the last search are those of the best schedule.
-static delta_status_t keep_decisions(finder_t *finder) {
+static delta_status_t keep_decisions(delta_finder_t *finder) {
   finder->best_items.count = 0;
   for (size_t i = 0; i < finder->items.count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_array_push(finder->allocator, &finder->best_items, &finder->items.items[i]));
@@ -119,8 +121,8 @@ static delta_status_t lay_out(const finder_t *finder, bool is_hasty, delta_sched
 }
 
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
-static delta_status_t try_addresses(finder_t *finder, bool is_hasty) {
-  const uint64_t capacity_bytes = finder->options->capacity_bytes, tried_bytes = finder->tried_bytes;
+static delta_status_t try_addresses(delta_finder_t *finder, bool is_hasty) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes, tried_bytes = finder->tried_bytes;
   delta_schedule_t *schedule = NULL;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, lay_out(finder, is_hasty, &schedule), cleanup);
@@ -142,8 +144,8 @@ cleanup:
 }
 
 // One search from the best plan, or, while there is none, from where the last search ended.
-static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
-  delta_search_options_t options = *finder->options;
+static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) {
+  delta_search_options_t options = finder->options;
   const delta_decisions_t start = finder->best ? finder->best_decisions : finder->decisions;
   const size_t start_count = finder->best ? finder->best_items.count : finder->items.count;
   delta_decision_list_t items;
@@ -163,44 +165,73 @@ static delta_status_t search_once(finder_t *finder, uint64_t evaluations) {
   return result.fits ? try_addresses(finder, evaluations < HASTY_EVALUATIONS) : DELTA_OK;
 }
 
-static delta_status_t find(finder_t *finder) {
-  const delta_planner_effort_t *effort = &finder->options->effort;
+// Searches until the effort is used up. What the deadline cut short is not known to have ended by itself.
+static delta_status_t find(delta_finder_t *finder) {
+  const delta_planner_effort_t *effort = &finder->options.effort;
   const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
-  const uint64_t limit = effort->evaluation_limit > 0 ? effort->evaluation_limit : is_limited ? DEFAULT_EVALUATIONS : UINT64_MAX;
-  uint64_t evaluations = FIRST_EVALUATIONS;
-  for (;;) {
+  const uint64_t most = effort->evaluation_limit > 0 ? effort->evaluation_limit : DEFAULT_EVALUATIONS;
+  const uint64_t limit = is_limited ? finder->spent_evaluations + most : UINT64_MAX;
+  while (!finder->is_done) {
     const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
     const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
     if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
     const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
-    const uint64_t tried_bytes = finder->tried_bytes;
-    DELTA_RETURN_IF_ERROR(search_once(finder, evaluations < left ? evaluations : left));
+    const uint64_t tried_bytes = finder->tried_bytes, evaluations = finder->next_evaluations < left ? finder->next_evaluations : left;
+    DELTA_RETURN_IF_ERROR(search_once(finder, evaluations));
+    const bool is_cut = effort->is_past_deadline && effort->is_past_deadline(effort->self);
     // Without anything left to give back, a search that ended by itself was the last.
-    if (finder->has_fit && finder->has_finished && finder->tried_bytes == tried_bytes) return DELTA_OK;
+    finder->is_done = finder->has_fit && finder->has_finished && !is_cut && finder->tried_bytes == tried_bytes;
     // How much has to be left for addresses is found out by short searches.
-    if (finder->has_fit || finder->has_failed) evaluations *= 2;
-    if (!finder->has_failed) continue;
+    const bool was_whole = evaluations == finder->next_evaluations && !is_cut;
+    if (was_whole && (finder->has_fit || finder->has_failed)) finder->next_evaluations *= 2;
     // Too much was taken off, or the search was too short.
-    if (finder->tried_bytes >= finder->missing_bytes) return DELTA_OK;
+    if (!finder->has_failed) continue;
+    if (finder->tried_bytes >= finder->missing_bytes) {
+      finder->is_done = finder->has_finished && !is_cut;
+      continue;
+    }
     finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes + 1) / 2;
   }
+  return DELTA_OK;
+}
+
+delta_status_t delta_finder_create(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
+                                   delta_allocator_t allocator, delta_finder_t **out_finder) {
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, out_finder));
+  **out_finder = (delta_finder_t){.problem = problem,
+                                  .order = order,
+                                  .options = *options,
+                                  .allocator = allocator,
+                                  .tried_bytes = options->capacity_bytes,
+                                  .missing_bytes = options->capacity_bytes,
+                                  .next_evaluations = FIRST_EVALUATIONS};
+  return DELTA_OK;
+}
+
+void delta_finder_destroy(delta_finder_t *finder) {
+  if (!finder) return;
+  delta_array_deinit(finder->allocator, &finder->items);
+  delta_array_deinit(finder->allocator, &finder->best_items);
+  delta_schedule_free(finder->best);
+  delta_release(finder->allocator, finder);
+}
+
+delta_status_t delta_finder_run(delta_finder_t *finder, const delta_planner_effort_t *effort, delta_schedule_t **out_schedule) {
+  *out_schedule = NULL;
+  const uint64_t seed = finder->options.effort.seed;
+  finder->options.effort = *effort;
+  if (finder->search_count > 0) finder->options.effort.seed = seed;
+  DELTA_RETURN_IF_ERROR(find(finder));
+  finder->options.start = NULL;
+  return finder->best ? delta_schedule_copy(finder->best, finder->allocator, out_schedule) : DELTA_OK;
 }
 
 delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_search_options_t *options,
                                    delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  finder_t finder = {.problem = problem,
-                     .order = order,
-                     .options = options,
-                     .allocator = allocator,
-                     .tried_bytes = options->capacity_bytes,
-                     .missing_bytes = options->capacity_bytes};
-  delta_status_t status = find(&finder);
-  delta_array_deinit(allocator, &finder.items);
-  delta_array_deinit(allocator, &finder.best_items);
-  if (status) {
-    delta_schedule_free(finder.best);
-    finder.best = NULL;
-  }
-  *out_schedule = finder.best;
+  delta_finder_t *finder = NULL;
+  *out_schedule = NULL;
+  DELTA_RETURN_IF_ERROR(delta_finder_create(problem, order, options, allocator, &finder));
+  const delta_status_t status = delta_finder_run(finder, &options->effort, out_schedule);
+  delta_finder_destroy(finder);
   return status;
 }

@@ -46,6 +46,10 @@ struct delta_planner {
   delta_schedule_t *kept; // Owned; everything kept.
   delta_descent_t descent;
   delta_schedule_t *own_least; // Owned; of a policy that only searches, or of a rival: the smallest arena it reaches, or NULL
+  // Of the last search, for one that goes on from it:
+  delta_finder_t *finder; // Owned; NULL: there is none
+  uint64_t last_capacity_bytes;
+  delta_planner_result_t last; // its schedule is owned; NULL: nothing was found
 };
 
 static delta_rival_request_t rival_request(const delta_planner_t *planner, delta_policy_t policy) {
@@ -82,8 +86,9 @@ static delta_status_t prepare(delta_planner_t *planner) {
   if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->own_least);
   if (planner->row->searches && !planner->row->releases)
     return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->own_least);
-  return planner->row->releases && !planner->row->is_soft ? delta_descent_init(&planner->descent, problem, &planner->order, allocator)
-                                                          : DELTA_OK;
+  return planner->row->releases && !planner->row->is_soft
+             ? delta_descent_init(&planner->descent, problem, &planner->order, planner->options.hasty_least, allocator)
+             : DELTA_OK;
 }
 
 delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options, delta_allocator_t allocator,
@@ -106,8 +111,16 @@ delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_
   return DELTA_OK;
 }
 
+static void forget_search(delta_planner_t *planner) {
+  delta_finder_destroy(planner->finder);
+  planner->finder = NULL;
+  delta_schedule_free(planner->last.schedule);
+  planner->last = (delta_planner_result_t){0};
+}
+
 void delta_planner_destroy(delta_planner_t *planner) {
   if (!planner) return;
+  forget_search(planner);
   delta_descent_deinit(&planner->descent);
   delta_schedule_free(planner->own_least);
   delta_schedule_free(planner->kept);
@@ -232,19 +245,22 @@ static delta_status_t find_seed(const delta_planner_t *planner, uint64_t capacit
   return DELTA_OK;
 }
 
-static delta_status_t search_from(const delta_planner_t *planner, uint64_t capacity_bytes, const search_seed_t *seed,
-                                  delta_schedule_t **out_found) {
-  const delta_decisions_t start = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
-  const delta_search_options_t options = {.liberties = planner->row->liberties,
-                                          .capacity_bytes = capacity_bytes,
-                                          .effort = planner->options.effort,
-                                          .start = seed->schedule ? &start : NULL};
-  DELTA_RETURN_IF_ERROR(delta_find_schedule(planner->problem, &planner->order, &options, planner->allocator, out_found));
+static delta_status_t run_finder(delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **out_found) {
+  DELTA_RETURN_IF_ERROR(delta_finder_run(planner->finder, &planner->options.effort, out_found));
   return *out_found ? start_copies_early(planner, capacity_bytes, out_found) : DELTA_OK;
 }
 
+static delta_status_t search_from(delta_planner_t *planner, uint64_t capacity_bytes, const search_seed_t *seed,
+                                  delta_schedule_t **out_found) {
+  const delta_decisions_t start = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
+  const delta_search_options_t options = {
+      .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .start = seed->schedule ? &start : NULL};
+  DELTA_RETURN_IF_ERROR(delta_finder_create(planner->problem, &planner->order, &options, planner->allocator, &planner->finder));
+  return run_finder(planner, capacity_bytes, out_found);
+}
+
 // Searches, and keeps what was released, or what it began with, when the search has nothing faster.
-static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+static delta_status_t search(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
   search_seed_t seed;
   delta_schedule_t *found = NULL;
   delta_status_t status = find_seed(planner, capacity_bytes, &seed);
@@ -263,6 +279,21 @@ static delta_status_t search(const delta_planner_t *planner, uint64_t capacity_b
   return status;
 }
 
+static delta_status_t copy_result(const delta_planner_result_t *from, delta_allocator_t allocator, delta_planner_result_t *out_result) {
+  *out_result = *from;
+  out_result->schedule = NULL;
+  return from->schedule ? delta_schedule_copy(from->schedule, allocator, &out_result->schedule) : DELTA_OK;
+}
+
+// The last search's plan, or what is faster when the search has gone on.
+static delta_status_t go_on(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+  delta_schedule_t *found = NULL;
+  DELTA_RETURN_IF_ERROR(copy_result(&planner->last, planner->allocator, result));
+  DELTA_RETURN_IF_ERROR(run_finder(planner, capacity_bytes, &found));
+  if (keep_faster(capacity_bytes, &result->schedule, found)) result->seed_is_plan = false;
+  return DELTA_OK;
+}
+
 // The plan of a rival's rule, unless the one at hand is faster, or the only one that fits.
 static delta_status_t follow_rule(const delta_planner_t *planner, uint64_t capacity_bytes, delta_schedule_t **inout_schedule) {
   const delta_rival_request_t request = rival_request(planner, planner->options.policy);
@@ -276,7 +307,7 @@ static delta_status_t follow_rule(const delta_planner_t *planner, uint64_t capac
   return DELTA_OK;
 }
 
-static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
+static delta_status_t plan_within(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
   const policy_row_t *row = planner->row;
   const delta_schedule_t *least = least_schedule(planner);
   result->minimum_budget_bytes = least->arena_bytes;
@@ -303,9 +334,20 @@ static delta_status_t plan_within(const delta_planner_t *planner, uint64_t capac
   return refuse_budget(planner, least, capacity_bytes, result);
 }
 
-delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
+// Remembers a search's plan for one that goes on from it.
+static delta_status_t keep_last(delta_planner_t *planner, uint64_t capacity_bytes, const delta_planner_result_t *result) {
+  if (!planner->finder || !planner->options.effort.goes_on) return DELTA_OK;
+  delta_schedule_free(planner->last.schedule);
+  planner->last_capacity_bytes = capacity_bytes;
+  return copy_result(result, planner->allocator, &planner->last);
+}
+
+delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
-  delta_status_t status = plan_within(planner, capacity_bytes, out_result);
+  const bool goes_on = planner->options.effort.goes_on && planner->finder && planner->last_capacity_bytes == capacity_bytes;
+  if (!goes_on) forget_search(planner);
+  delta_status_t status = goes_on ? go_on(planner, capacity_bytes, out_result) : plan_within(planner, capacity_bytes, out_result);
+  if (!status) status = keep_last(planner, capacity_bytes, out_result);
   if (!status) status = delta_annotate(planner->problem, planner->allocator, out_result->schedule);
   if (!status && planner->options.effort.proves_bound)
     status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds, planner->allocator,

@@ -120,6 +120,7 @@ typedef struct delta_planner_effort {
   void *self;                           // Borrowed.
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
+  bool goes_on;                     // a search in the capacity of the last goes on from where that ended, and its plan is never slower
   bool proves_bound;                // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
 
@@ -127,6 +128,7 @@ typedef struct delta_planner_options {
   delta_policy_t policy;
   bool early_update;
   bool listed_order;                         // the problem's own order, in place of ours
+  bool hasty_least;                          // the least budget is looked for with little effort
   const struct delta_integer_solver *solver; // Borrowed; for policy checkmate; NULL: there is none
   delta_planner_effort_t effort;
 } delta_planner_options_t;
@@ -154,8 +156,7 @@ uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
-DELTA_MUST_USE delta_status_t delta_planner_plan(const delta_planner_t *planner, uint64_t capacity_bytes,
-                                                 delta_planner_result_t *out_result);
+DELTA_MUST_USE delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
 
 // Plans one program within the problem's budget.
 DELTA_MUST_USE delta_status_t delta_planner_run(const delta_problem_t *problem, const delta_planner_options_t *options,

@@ -1,118 +1,202 @@
-// Choosing the parts: `--split on` plans the step whole and in parts, each for a short while, and then searches on with the parts whose plan was fastest; `--split auto`
-// splits only what does not fit whole. A plan in parts stands beside the whole one, so that splitting never makes a plan slower than what was there without it.
+// Choosing the parts: `--split on` searches for a plan of the whole step and of the step in parts, each for a short while, goes on with the best of them for a longer while,
+// and then with the best; `--split auto` splits only what does not fit whole. The whole step stays among them until something is faster, so that splitting never makes a plan
+// slower than what was there without it.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/struct_size.h"
 #include "runtime/plan_create.h"
+#include "runtime/plan_maker.h"
 
-const char *const delta_split_candidates[DELTA_SPLIT_CANDIDATES] = {"off", "2", "4", "4:25%", "8", "8:25%", "16"};
-// Of the time, for trying all candidates; the best has the rest.
-static const double trial_part = 0.4;
-// A search that is this much longer than the one before is worth making.
-static const double worth_factor = 1.5;
+const char *const delta_split_candidates[DELTA_SPLIT_CANDIDATES] = {"off",   "2:60%", "2:30%", "2:15%", "3:30%", "4:30%", "2",
+                                                                    "4:15%", "4",     "8:30%", "8:15%", "8",     "16"};
+enum { MOST_ALIVE = 3 };
+// Of the time, for the first look at all candidates, and for the second at each of the best; the last of them has the rest.
+static const double first_part = 0.4, second_part = 0.07;
+// A program of so many steps is not searched in less than a second: where that is more than a candidate's share of the time it is left out.
+static const double steps_per_second = 10000;
+
+// One of the ways to run the step.
+typedef struct candidate {
+  const char *split;
+  delta_plan_options_t options; // borrowed by the maker
+  delta_plan_maker_t maker;     // stays where it is: planners point into it
+  double seconds;               // of the step in the best plan so far; INFINITY: none fits
+} candidate_t;
 
 typedef struct plan_choice {
-  delta_plan_options_t options; // of the plan at hand
+  const delta_plan_options_t *options;
   delta_allocator_t allocator;
-  double deadline_seconds;
-  double overhead_seconds; // what the last candidate took beside searching
-  const char *split;       // of the plan kept
-  delta_plan_t *plan;      // Owned; NULL: none fits yet
-  delta_plan_summary_t summary;
-  delta_status_t refusal; // Owned; of the candidate with the least budget, while none fits
+  double start_seconds;
+  candidate_t *alive[MOST_ALIVE + 1]; // Owned; the best so far first; one more for the one at hand
+  uint32_t alive_count;
+  uint32_t below_count; // of states that lie below in the plan of the whole step, or all where there is none
+  uint32_t step_counts[DELTA_SPLIT_CANDIDATES];
+  uint32_t looked_at;
 } plan_choice_t;
 
-static bool is_kept(const plan_choice_t *choice, const delta_plan_summary_t *summary) {
-  return choice->plan && choice->summary.step_seconds <= summary->step_seconds;
+static double seconds_left(const plan_choice_t *choice) {
+  return choice->start_seconds + choice->options->time_limit_seconds - delta_clock_seconds();
 }
 
-// Keeps the better of two plans, or of two refusals.
-static void take_better(plan_choice_t *choice, const char *split, delta_plan_t *plan, const delta_plan_summary_t *summary,
-                        delta_status_t refusal) {
-  const bool first = !choice->plan && !choice->refusal;
-  const bool lower = refusal && !choice->plan && (first || summary->minimum_budget_bytes < choice->summary.minimum_budget_bytes);
-  const bool faster = plan && !is_kept(choice, summary);
-  if (!lower && !faster) {
-    delta_plan_free(plan);
-    delta_status_free(refusal);
-    return;
+static void close_candidate(plan_choice_t *choice, uint32_t at) {
+  candidate_t *candidate = choice->alive[at];
+  choice->alive[at] = NULL;
+  if (!candidate) return;
+  delta_plan_maker_close(&candidate->maker);
+  delta_release(choice->allocator, candidate);
+}
+
+// ---- The candidates
+
+static bool has_plan(const plan_choice_t *choice) { return choice->alive_count > 0 && choice->alive[0]->seconds < INFINITY; }
+
+static double work_seconds(const delta_problem_t *problem) {
+  double seconds = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
+  return seconds;
+}
+
+// Whether a candidate's plan may be the fastest: it is not another's program again, its work alone takes less than the best plan, and there is time to search.
+static bool is_worth_it(plan_choice_t *choice, const delta_problem_t *problem, double seconds) {
+  bool is_new = true;
+  for (uint32_t i = 0; i < choice->looked_at; ++i) is_new = is_new && choice->step_counts[i] != problem->step_count;
+  choice->step_counts[choice->looked_at++] = problem->step_count;
+  if (!has_plan(choice)) return is_new;
+  return is_new && work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds;
+}
+
+static bool fits(const delta_plan_maker_t *maker) { return maker->plan->totals.minimum_budget_bytes <= maker->plan->totals.budget_bytes; }
+
+static bool is_better(const candidate_t *a, const candidate_t *b) {
+  if (a->seconds != b->seconds) return a->seconds < b->seconds;
+  return a->maker.plan->totals.minimum_budget_bytes < b->maker.plan->totals.minimum_budget_bytes;
+}
+
+// Puts the one behind those alive in its place among them; the last goes where there are too many.
+static void rank_last(plan_choice_t *choice) {
+  for (uint32_t at = choice->alive_count++; at > 0 && is_better(choice->alive[at], choice->alive[at - 1]); --at) {
+    candidate_t *const other = choice->alive[at];
+    choice->alive[at] = choice->alive[at - 1];
+    choice->alive[at - 1] = other;
   }
-  delta_plan_free(choice->plan);
-  delta_status_free(choice->refusal);
-  choice->plan = plan;
-  choice->refusal = refusal;
-  choice->summary = *summary;
-  choice->split = split;
+  // What does not fit is kept only while nothing does, for what it needs.
+  while (choice->alive_count > MOST_ALIVE || (choice->alive_count > 1 && choice->alive[choice->alive_count - 1]->seconds == INFINITY))
+    close_candidate(choice, --choice->alive_count);
 }
 
-static delta_status_t try_candidate(plan_choice_t *choice, const char *split) {
-  delta_plan_t *plan = NULL;
-  delta_plan_summary_t summary = {.struct_size = sizeof summary};
-  choice->options.split = split;
-  const delta_status_t status = delta_plan_create_one(&choice->options, choice->allocator, &plan, &summary);
-  if (status && delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
-  if (plan) delta_log(choice->options.log, DELTA_LOG_NOTE, "--split %s: %.4g s", split, summary.step_seconds);
-  if (!plan)
-    delta_log(choice->options.log, DELTA_LOG_NOTE, "--split %s does not fit: it needs %llu bytes", split,
-              (unsigned long long)summary.minimum_budget_bytes);
-  take_better(choice, split, plan, &summary, status);
+static void note(const candidate_t *candidate, const char *more) {
+  const delta_log_sink_t log = candidate->options.log;
+  const unsigned long long minimum_bytes = candidate->maker.plan->totals.minimum_budget_bytes;
+  if (candidate->seconds < INFINITY) delta_log(log, DELTA_LOG_NOTE, "--split %s%s: %.4g s", candidate->split, more, candidate->seconds);
+  if (candidate->seconds == INFINITY)
+    delta_log(log, DELTA_LOG_NOTE, "--split %s does not fit: it needs %llu bytes", candidate->split, minimum_bytes);
+}
+
+// What notes say of the model is the same for all.
+static void hush(candidate_t *candidate, bool is_first, delta_log_sink_t *out_log) {
+  *out_log = candidate->options.log;
+  if (!is_first) candidate->options.log = (delta_log_sink_t){0};
+}
+
+// Opens a candidate and searches for a plan, in so many seconds in all.
+static delta_status_t look_at(plan_choice_t *choice, const char *split, double seconds) {
+  candidate_t *candidate;
+  const bool is_first = choice->looked_at == 0;
+  const double end_seconds = delta_clock_seconds() + seconds;
+  delta_log_sink_t log;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(choice->allocator, 1, &candidate));
+  choice->alive[choice->alive_count] = candidate;
+  *candidate = (candidate_t){.split = split, .options = *choice->options, .seconds = INFINITY};
+  candidate->options.split = split;
+  candidate->options.time_limit_seconds = seconds;
+  hush(candidate, is_first, &log);
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_open(&candidate->maker, &candidate->options, choice->allocator));
+  if (!is_worth_it(choice, candidate->maker.parts[0].problem, seconds)) {
+    close_candidate(choice, choice->alive_count);
+    return DELTA_OK;
+  }
+  candidate->maker.is_hasty = !is_first;
+  candidate->maker.wanted_below = is_first ? NULL : &choice->below_count;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(&candidate->maker));
+  candidate->options.log = log;
+  if (is_first) choice->below_count = fits(&candidate->maker) ? candidate->maker.below_count : candidate->maker.movable_count;
+  if (fits(&candidate->maker))
+    DELTA_RETURN_IF_ERROR(delta_plan_maker_try(&candidate->maker, fmax(0, end_seconds - delta_clock_seconds()), &candidate->seconds));
+  note(candidate, "");
+  rank_last(choice);
   return DELTA_OK;
 }
 
 // A plan that is as fast as the step without a budget cannot be improved.
 static bool is_done(const plan_choice_t *choice, bool only_if_needed) {
-  if (!choice->plan) return false;
-  if (only_if_needed || choice->summary.step_seconds <= choice->summary.unlimited_step_seconds) return true;
-  return delta_clock_seconds() > choice->deadline_seconds;
+  if (!has_plan(choice)) return false;
+  return only_if_needed || choice->alive[0]->seconds <= choice->alive[0]->maker.plan->totals.unlimited_step_seconds ||
+         seconds_left(choice) <= 0;
 }
 
-// Plans a candidate, for at most so long in all.
-static delta_status_t try_within(plan_choice_t *choice, const char *split, double seconds) {
-  const double start_seconds = delta_clock_seconds(), search_seconds = fmax(0, seconds - choice->overhead_seconds);
-  choice->options.time_limit_seconds = search_seconds;
-  DELTA_RETURN_IF_ERROR(try_candidate(choice, split));
-  choice->overhead_seconds = fmax(0, delta_clock_seconds() - start_seconds - search_seconds);
+// ---- The choice
+
+// Searches on with each of the best, and ranks them again; the others go.
+static delta_status_t compare_best(plan_choice_t *choice) {
+  const uint32_t count = choice->alive_count;
+  const double seconds = second_part * choice->options->time_limit_seconds;
+  for (uint32_t i = 0; i < count && count > 1; ++i) {
+    candidate_t *candidate = choice->alive[i];
+    DELTA_RETURN_IF_ERROR(delta_plan_maker_try(&candidate->maker, fmin(seconds, fmax(0, seconds_left(choice))), &candidate->seconds));
+    note(candidate, " again");
+  }
+  choice->alive_count = 0;
+  for (uint32_t i = 0; i < count; ++i) rank_last(choice);
+  while (choice->alive_count > 1) close_candidate(choice, --choice->alive_count);
   return DELTA_OK;
 }
 
 static delta_status_t choose_fastest(plan_choice_t *choice) {
-  const double all_seconds = choice->options.time_limit_seconds,
-               trials_end_seconds = choice->deadline_seconds - (1 - trial_part) * all_seconds;
+  const double first_seconds = first_part * choice->options->time_limit_seconds, rest_seconds = seconds_left(choice) - first_seconds;
   for (uint32_t c = 0; c < DELTA_SPLIT_CANDIDATES && !is_done(choice, false); ++c) {
-    const double left_seconds = trials_end_seconds - delta_clock_seconds();
-    DELTA_RETURN_IF_ERROR(try_within(choice, delta_split_candidates[c], left_seconds / (DELTA_SPLIT_CANDIDATES - c)));
+    const double seconds = fmax(0, seconds_left(choice) - rest_seconds) / (DELTA_SPLIT_CANDIDATES - c);
+    if (seconds == 0 && has_plan(choice)) break;
+    DELTA_RETURN_IF_ERROR(look_at(choice, delta_split_candidates[c], seconds));
   }
-  const double left_seconds = choice->deadline_seconds - delta_clock_seconds();
-  const bool is_worth = left_seconds - choice->overhead_seconds > worth_factor * trial_part * all_seconds / DELTA_SPLIT_CANDIDATES;
-  return choice->plan && is_worth && !is_done(choice, false) ? try_within(choice, choice->split, left_seconds) : DELTA_OK;
+  return is_done(choice, false) ? DELTA_OK : compare_best(choice);
 }
 
 // Only what fits is searched, and then there is one.
 static delta_status_t choose_first(plan_choice_t *choice) {
   for (uint32_t c = 0; c < DELTA_SPLIT_CANDIDATES && !is_done(choice, true); ++c)
-    DELTA_RETURN_IF_ERROR(try_candidate(choice, delta_split_candidates[c]));
+    DELTA_RETURN_IF_ERROR(look_at(choice, delta_split_candidates[c], fmax(0, seconds_left(choice))));
   return DELTA_OK;
+}
+
+// The first has the time that is left.
+static delta_status_t finish(plan_choice_t *choice, delta_plan_t **out_plan, delta_plan_summary_t *out_summary) {
+  candidate_t *candidate = choice->alive[0];
+  candidate->options.time_limit_seconds = fmax(0, seconds_left(choice));
+  candidate->maker.trial_seconds = 0;
+  candidate->maker.start_seconds = choice->start_seconds;
+  return delta_plan_maker_finish(&candidate->maker, out_plan, out_summary);
+}
+
+static delta_status_t choose(plan_choice_t *choice, bool only_if_needed, delta_plan_t **out_plan, delta_plan_summary_t *out_summary) {
+  delta_status_t status = only_if_needed ? choose_first(choice) : choose_fastest(choice);
+  if (!status) status = finish(choice, out_plan, out_summary);
+  for (uint32_t i = 0; i <= MOST_ALIVE; ++i) close_candidate(choice, i);
+  return status;
 }
 
 delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
                                  delta_plan_summary_t *out_summary) {
-  const bool on = options->struct_size == sizeof *options && options->split && strcmp(options->split, "on") == 0;
-  const bool automatic = options->struct_size == sizeof *options && options->split && strcmp(options->split, "auto") == 0;
+  const bool has_split = options->struct_size == sizeof *options && options->split;
+  const bool on = has_split && strcmp(options->split, "on") == 0, automatic = has_split && strcmp(options->split, "auto") == 0;
   if (!on && !automatic) return delta_plan_create_one(options, allocator, out_plan, out_summary);
-  const double start_seconds = delta_clock_seconds();
-  plan_choice_t choice = {.options = *options, .allocator = allocator, .deadline_seconds = start_seconds + options->time_limit_seconds};
   *out_plan = NULL;
-  delta_status_t status = automatic ? choose_first(&choice) : choose_fastest(&choice);
-  if (status) {
-    delta_plan_free(choice.plan);
-    delta_status_free(choice.refusal);
-    return status;
-  }
-  choice.summary.planning_seconds = delta_clock_seconds() - start_seconds - choice.summary.profiling_seconds;
-  *out_plan = choice.plan;
-  if (out_summary) *out_summary = choice.summary;
-  return choice.refusal;
+  if (out_summary)
+    DELTA_RETURN_IF_ERROR(
+        delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
+  plan_choice_t choice = {.options = options, .allocator = allocator, .start_seconds = delta_clock_seconds()};
+  return choose(&choice, automatic, out_plan, out_summary);
 }

@@ -287,7 +287,64 @@ static delta_status_t keep_inputs(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-static void deinit_maker(delta_plan_maker_t *maker) {
+// ---- A plan, from its options on
+
+delta_status_t delta_plan_maker_open(delta_plan_maker_t *maker, const delta_plan_options_t *options, delta_allocator_t allocator) {
+  *maker = (delta_plan_maker_t){.options = options,
+                                .allocator = allocator,
+                                .start_seconds = delta_clock_seconds(),
+                                .proves_bound = true,
+                                .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
+  maker->solver = delta_cbc_solver(&maker->cbc);
+  DELTA_RETURN_IF_ERROR(delta_plan_create_empty(allocator, &maker->plan));
+  DELTA_RETURN_IF_ERROR(delta_plan_options_apply(options, maker->plan, &maker->policy));
+  DELTA_RETURN_IF_ERROR(open_model_and_device(maker));
+  return build_programs(maker);
+}
+
+delta_status_t delta_plan_maker_settle(delta_plan_maker_t *maker) {
+  delta_plan_notes(maker->model, &maker->plan->build, &maker->parts[0].facts, maker->options->log);
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare(maker, &maker->resident_minimum_bytes));
+  DELTA_RETURN_IF_ERROR(measure_references(maker));
+  DELTA_RETURN_IF_ERROR(keep_profile(maker));
+  DELTA_RETURN_IF_ERROR(name_numerics(maker));
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_find_minimum(maker));
+  DELTA_RETURN_IF_ERROR(resolve_budget(maker));
+  return delta_plan_maker_choose_fast_homes(maker);
+}
+
+// The numbers, also of a plan that does not fit; then there are no programs.
+static delta_status_t summarize(const delta_plan_maker_t *maker, bool has_plan, delta_plan_summary_t *out_summary) {
+  DELTA_RETURN_IF_ERROR(delta_plan_summarize(maker->plan, out_summary));
+  out_summary->batch = maker->parts[0].batch; // also when no program has been planned
+  if (!has_plan) out_summary->device = NULL;  // its name goes with the plan
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker, delta_plan_t **out_plan, delta_plan_summary_t *out_summary) {
+  const delta_plan_options_t *options = maker->options;
+  if (options->report_path) DELTA_RETURN_IF_ERROR(delta_plan_maker_try_budgets(maker));
+  delta_status_t status = delta_plan_maker_plan(maker);
+  if (!status) count_memory(maker);
+  delta_plan_totals_t *totals = &maker->plan->totals;
+  totals->planning_seconds = delta_clock_seconds() - maker->start_seconds - totals->profiling_seconds - maker->trying_seconds;
+  if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT))
+    status = delta_status_join(status, summarize(maker, !status, out_summary));
+  if (status) return status;
+  DELTA_RETURN_IF_ERROR(keep_inputs(maker));
+  if (out_summary) {
+    out_summary->inputs = maker->plan->inputs;
+    out_summary->input_count = maker->plan->input_count;
+  }
+  if (options->report_path || options->trace_path) DELTA_RETURN_IF_ERROR(keep_views(maker));
+  // The log sink belongs to the caller and not to the plan.
+  maker->plan->build.import.log = (delta_log_sink_t){0};
+  *out_plan = maker->plan;
+  maker->plan = NULL;
+  return DELTA_OK;
+}
+
+void delta_plan_maker_close(delta_plan_maker_t *maker) {
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
     delta_planner_destroy(maker->planners[i]);
     delta_program_deinit(&maker->parts[i]);
@@ -296,6 +353,7 @@ static void deinit_maker(delta_plan_maker_t *maker) {
   delta_device_close(maker->device);
   delta_model_free(maker->model);
   delta_plan_free(maker->plan);
+  *maker = (delta_plan_maker_t){0};
 }
 
 delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan,
@@ -305,46 +363,10 @@ delta_status_t delta_plan_create_one(const delta_plan_options_t *options, delta_
   if (out_summary)
     DELTA_RETURN_IF_ERROR(
         delta_struct_size_check("plan summary", "set it to sizeof(delta_plan_summary_t)", out_summary->struct_size, sizeof *out_summary));
-  double start_seconds = delta_clock_seconds();
-  delta_plan_maker_t maker = {.options = options,
-                              .allocator = allocator,
-                              .proves_bound = true,
-                              .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
-  maker.solver = delta_cbc_solver(&maker.cbc);
-  delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, delta_plan_create_empty(allocator, &maker.plan), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_options_apply(options, maker.plan, &maker.policy), cleanup);
-  DELTA_GOTO_IF_ERROR(status, open_model_and_device(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, build_programs(&maker), cleanup);
-  delta_plan_notes(maker.model, &maker.plan->build, &maker.parts[0].facts, options->log);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_maker_prepare(&maker, &maker.resident_minimum_bytes), cleanup);
-  DELTA_GOTO_IF_ERROR(status, measure_references(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, keep_profile(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, name_numerics(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_maker_find_minimum(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, resolve_budget(&maker), cleanup);
-  if (options->report_path) DELTA_GOTO_IF_ERROR(status, delta_plan_maker_try_budgets(&maker), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_plan_maker_choose_fast_homes(&maker), cleanup);
-  status = delta_plan_maker_plan(&maker);
-  if (!status) count_memory(&maker);
-  maker.plan->totals.planning_seconds = delta_clock_seconds() - start_seconds - maker.plan->totals.profiling_seconds - maker.trying_seconds;
-  if (out_summary && (!status || delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT)) {
-    status = delta_status_join(status, delta_plan_summarize(maker.plan, out_summary));
-    out_summary->batch = maker.parts[0].batch; // also when no program has been planned
-    if (status) out_summary->device = NULL;    // its name goes with the plan
-  }
-  if (status) goto cleanup;
-  DELTA_GOTO_IF_ERROR(status, keep_inputs(&maker), cleanup);
-  if (out_summary) {
-    out_summary->inputs = maker.plan->inputs;
-    out_summary->input_count = maker.plan->input_count;
-  }
-  if (options->report_path || options->trace_path) DELTA_GOTO_IF_ERROR(status, keep_views(&maker), cleanup);
-  // The log sink belongs to the caller and not to the plan.
-  maker.plan->build.import.log = (delta_log_sink_t){0};
-  *out_plan = maker.plan;
-  maker.plan = NULL;
-cleanup:
-  deinit_maker(&maker);
+  delta_plan_maker_t maker;
+  delta_status_t status = delta_plan_maker_open(&maker, options, allocator);
+  if (!status) status = delta_plan_maker_settle(&maker);
+  if (!status) status = delta_plan_maker_finish(&maker, out_plan, out_summary);
+  delta_plan_maker_close(&maker);
   return status;
 }

@@ -10,7 +10,7 @@ DELTA_MUST_USE delta_status_t delta_plan_create_one(const delta_plan_options_t *
 
 // Values of options->split that "on" and "auto" try, in this order: whole, then few parts first, which cost least. A region is what has the largest tensors: the first layers of
 // a network for images.
-enum { DELTA_SPLIT_CANDIDATES = 7 };
+enum { DELTA_SPLIT_CANDIDATES = 13 };
 extern const char *const delta_split_candidates[DELTA_SPLIT_CANDIDATES];
 
 #endif // DELTA_RUNTIME_PLAN_CREATE_H_

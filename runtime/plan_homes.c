@@ -142,7 +142,20 @@ static delta_status_t choose_fastest(delta_plan_maker_t *maker) {
   return maker->below_count == best ? DELTA_OK : delta_plan_maker_prepare_below(maker, best, &minimum_bytes);
 }
 
+// Takes the number that is wanted, unless it does not fit.
+static delta_status_t take_wanted(delta_plan_maker_t *maker, bool *out_taken) {
+  const uint32_t count = *maker->wanted_below < maker->movable_count ? *maker->wanted_below : maker->movable_count;
+  uint64_t minimum_bytes = count == maker->movable_count ? maker->plan->totals.state_bytes + maker->below_program_bytes : 0;
+  if (maker->below_count != count) DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, count, &minimum_bytes));
+  *out_taken = minimum_bytes <= maker->plan->totals.budget_bytes;
+  return DELTA_OK;
+}
+
 delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker) {
+  bool is_taken = false;
+  if (maker->wanted_below && maker->policy == DELTA_POLICY_DELTA && maker->movable_count > 0)
+    DELTA_RETURN_IF_ERROR(take_wanted(maker, &is_taken));
+  if (is_taken) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
   const delta_plan_totals_t *totals = &maker->plan->totals;
   const double start_seconds = delta_clock_seconds(), limit_seconds = maker->options->time_limit_seconds;
@@ -150,7 +163,7 @@ delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker) {
   const bool is_needed = delta_planner_kept(maker->planners[0])->arena_bytes >
                          delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
   if (maker->policy != DELTA_POLICY_DELTA || !fits || !is_needed || maker->movable_count == maker->below_count) return DELTA_OK;
-  if (maker->prepare_seconds > prepare_part * limit_seconds) return DELTA_OK;
+  if (maker->wanted_below || maker->prepare_seconds > prepare_part * limit_seconds) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(choose_fastest(maker));
   maker->trial_seconds = delta_clock_seconds() - start_seconds;
   return DELTA_OK;

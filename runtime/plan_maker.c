@@ -1,6 +1,8 @@
 // What does not depend on how a maker came to its programs: planners, the states' homes, the budget's share of each, and the plans of all programs.
 #include "runtime/plan_maker.h"
 
+#include <math.h>
+
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -15,7 +17,7 @@ delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out
     delta_planner_destroy(maker->planners[i]);
     maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers,
+    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->is_hasty,
                                                 delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
@@ -26,13 +28,18 @@ delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out
 }
 
 // Prepares with the first `count` of the states that may lie below.
-delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+static delta_status_t set_below(delta_plan_maker_t *maker, uint32_t count) {
   bool *is_below = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, maker->plan->state_count, &is_below));
   for (uint32_t i = 0; i < count; ++i) is_below[maker->movable[i]] = true;
   delta_plan_set_homes(maker->plan, is_below);
   delta_release(maker->allocator, is_below);
   maker->below_count = count;
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  DELTA_RETURN_IF_ERROR(set_below(maker, count));
   return delta_plan_maker_prepare(maker, out_minimum_bytes);
 }
 
@@ -56,6 +63,7 @@ void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, dou
                                          .self = maker,
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,
+                                         .goes_on = true,
                                          .proves_bound = proves_bound};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
@@ -71,6 +79,22 @@ static double time_share(const delta_plan_maker_t *maker, uint32_t index, uint64
     all += weight;
   }
   return own > 0 ? (double)own / all : 0;
+}
+
+static uint64_t capacity_of(const delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  return delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
+}
+
+delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds) {
+  delta_planner_result_t result = {0};
+  delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, false);
+  delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
+  *out_seconds = status ? INFINITY : result.schedule->step_seconds;
+  delta_schedule_free(result.schedule);
+  if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
+  delta_status_free(status);
+  return DELTA_OK;
 }
 
 // Writes what the planner is asked, before it answers.
@@ -91,7 +115,7 @@ static const double least_proof_seconds = 1;
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
-  const uint64_t capacity_bytes = delta_budget_capacity(plan->totals.budget_bytes, plan->totals.state_bytes, maker->device->granule_bytes);
+  const uint64_t capacity_bytes = capacity_of(maker);
   delta_planner_result_t result = {0};
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
   const double limit_seconds = maker->options->time_limit_seconds - maker->trial_seconds;
@@ -150,8 +174,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
   delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, false);
-  delta_status_t status = delta_planner_plan(
-      maker->planners[0], delta_budget_capacity(budget_bytes, totals->state_bytes, maker->device->granule_bytes), &result);
+  delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     delta_status_free(status);
     return DELTA_OK;
@@ -176,11 +199,11 @@ static void offer_to_larger(delta_budget_point_t *points, uint32_t count) {
 }
 
 // Tries budgets from the least to that of everything kept while there is time, coarse ones first, and late those for which states go below, which take longer. They
-// are listed by budget; the plan's own is set again.
-delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker) {
+// are listed by budget.
+static delta_status_t list_points(delta_plan_maker_t *maker) {
   static const int eighths[DELTA_BUDGETS_TRIED] = {8, 4, 6, 2, 7, 5, 3, 1, 0};
   delta_plan_t *plan = maker->plan;
-  const uint64_t own_bytes = plan->totals.budget_bytes, least_bytes = plan->totals.minimum_budget_bytes;
+  const uint64_t least_bytes = plan->totals.minimum_budget_bytes;
   const uint64_t most_bytes = delta_size_round_up(plan->totals.unlimited_peak_bytes, maker->device->granule_bytes);
   const double start_seconds = delta_clock_seconds(), end_seconds = start_seconds + maker->options->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, DELTA_BUDGETS_TRIED, &plan->points));
@@ -195,7 +218,30 @@ delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker) {
     plan->points[at] = point;
   }
   offer_to_larger(plan->points, plan->point_count);
-  plan->totals.budget_bytes = own_bytes;
   maker->trying_seconds = delta_clock_seconds() - start_seconds;
+  return status;
+}
+
+static void swap_planners(delta_plan_maker_t *maker, delta_planner_t **others) {
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
+    delta_planner_t *const own = maker->planners[i];
+    maker->planners[i] = others[i];
+    others[i] = own;
+  }
+}
+
+// Other budgets have other homes, and so planners of their own; the plan's own are set again.
+delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker) {
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS] = {NULL};
+  const uint64_t own_bytes = maker->plan->totals.budget_bytes;
+  const uint32_t own_count = maker->below_count;
+  swap_planners(maker, planners);
+  maker->below_count = UINT32_MAX; // of no planner
+  delta_status_t status = list_points(maker);
+  swap_planners(maker, planners);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(planners[i]);
+  maker->plan->totals.budget_bytes = own_bytes;
+  if (!status) status = set_below(maker, own_count);
+  for (uint32_t i = 0; i < maker->part_count && !status; ++i) status = delta_plan_apply_homes(maker->plan, maker->parts[i].problem);
   return status;
 }

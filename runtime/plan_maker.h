@@ -23,15 +23,28 @@ typedef struct delta_plan_maker {
   uint32_t movable_count, below_count;
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
+  double start_seconds;
   double limit_seconds, deadline_seconds; // of the search at hand
   double prepare_seconds, trial_seconds;  // what the last planners took to make; what trials of states' homes took of the time limit
   double trying_seconds;                  // what other budgets took, for a report
+  bool is_hasty;                          // the least budgets are looked for with little effort
+  const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes;      // the least that programs need beside states: with all in the arena, with all below that may be
   uint64_t other_program_bytes; // what a program that is none of the parts needs beside states, where the budget allows
 } delta_plan_maker_t;
+
+// A plan in four steps. The model is read and the programs are built; `options` are borrowed.
+DELTA_MUST_USE delta_status_t delta_plan_maker_open(delta_plan_maker_t *maker, const delta_plan_options_t *options,
+                                                    delta_allocator_t allocator);
+// What a plan is compared with, the least budget, the plan's budget, and where states live.
+DELTA_MUST_USE delta_status_t delta_plan_maker_settle(delta_plan_maker_t *maker);
+// The plan, and its numbers unless out_summary is NULL. On DOES_NOT_FIT there is no plan, but numbers.
+DELTA_MUST_USE delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker, delta_plan_t **out_plan,
+                                                      delta_plan_summary_t *out_summary);
+void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the steps before. Safe on a zeroed struct.
 
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
@@ -46,6 +59,8 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_make
 // How long the next search of a planner may take; an evaluation_limit of 0: none.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
                                   bool proves_bound);
+// Searches for the first program's plan for so long, from where the last search ended; *out_seconds is what the step then takes, INFINITY when it does not fit.
+DELTA_MUST_USE delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds);
 // Plans every program within the plan's budget; sets arena, peak and times of the whole plan. DOES_NOT_FIT names the least budget.
 DELTA_MUST_USE delta_status_t delta_plan_maker_plan(delta_plan_maker_t *maker);
 // The plan's points: what the first program takes with other budgets, while there is time.

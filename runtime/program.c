@@ -186,10 +186,10 @@ delta_status_t delta_program_record(const delta_program_parts_t *parts, delta_pl
   return record_kernels(parts->selection, plan, program);
 }
 
-delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
+delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers, bool is_hasty,
                                      const delta_integer_solver_t *solver, delta_allocator_t allocator, delta_planner_t **out_planner) {
   const delta_planner_options_t options = {
-      .policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE), .solver = solver};
+      .policy = policy, .early_update = delta_lever_is_on(levers, DELTA_LEVER_EARLY_UPDATE), .hasty_least = is_hasty, .solver = solver};
   return delta_planner_create(parts->problem, &options, allocator, out_planner);
 }
 
@@ -199,7 +199,8 @@ delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_poli
   delta_planner_t *planner = NULL;
   delta_cbc_t cbc = {.allocator = allocator};
   const delta_integer_solver_t solver = delta_cbc_solver(&cbc);
-  DELTA_RETURN_IF_ERROR(delta_program_planner(parts, policy, levers, delta_cbc_is_installed() ? &solver : NULL, allocator, &planner));
+  DELTA_RETURN_IF_ERROR(
+      delta_program_planner(parts, policy, levers, false, delta_cbc_is_installed() ? &solver : NULL, allocator, &planner));
   delta_status_t status = delta_planner_plan(planner, capacity_bytes, out_result);
   delta_planner_destroy(planner);
   return status;

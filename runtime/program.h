@@ -40,9 +40,9 @@ void delta_program_deinit(delta_program_parts_t *parts); // Safe on a zeroed str
 // Writes into a plan what has been chosen for a program: the layouts of its regions, and the kernels of its nodes.
 DELTA_MUST_USE delta_status_t delta_program_record(const delta_program_parts_t *parts, delta_plan_t *plan, delta_plan_program_t *program);
 
-// A planner for built parts; they and the solver (NULL: there is none) outlive it.
+// A planner for built parts; they and the solver (NULL: there is none) outlive it. is_hasty: its least budget is looked for with little effort.
 DELTA_MUST_USE delta_status_t delta_program_planner(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,
-                                                    const delta_integer_solver_t *solver, delta_allocator_t allocator,
+                                                    bool is_hasty, const delta_integer_solver_t *solver, delta_allocator_t allocator,
                                                     delta_planner_t **out_planner);
 // Plans built parts by a policy within `capacity_bytes` (the budget less the states).
 DELTA_MUST_USE delta_status_t delta_program_plan(const delta_program_parts_t *parts, delta_policy_t policy, uint32_t levers,

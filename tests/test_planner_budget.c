@@ -13,7 +13,7 @@ static delta_planner_t *make_planner(const delta_problem_t *problem, delta_polic
   return planner;
 }
 
-static void expect_plan(const delta_problem_t *problem, const delta_planner_t *planner, uint64_t capacity_bytes, uint64_t seed) {
+static void expect_plan(const delta_problem_t *problem, delta_planner_t *planner, uint64_t capacity_bytes, uint64_t seed) {
   delta_planner_result_t result;
   delta_status_t status = delta_planner_plan(planner, capacity_bytes, &result);
   cr_assert_null(status, "seed %llu: %s", (unsigned long long)seed, delta_status_message(status));
@@ -75,6 +75,40 @@ Test(planner_budget, what_fits_is_planned_as_without_a_budget) {
     delta_planner_destroy(keeper);
     delta_problem_free(problem);
   }
+}
+
+// Looks for the plan in one go, or goes on from a first search of as many evaluations.
+static double seconds_found(const delta_problem_t *problem, uint64_t capacity_bytes, int runs) {
+  delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA);
+  double seconds = 0;
+  for (int run = 0; run < runs; ++run) {
+    const delta_planner_effort_t effort = {.evaluation_limit = 400, .seed = 1, .goes_on = true};
+    delta_planner_result_t result;
+    delta_planner_set_effort(planner, &effort);
+    delta_test_must(delta_planner_plan(planner, capacity_bytes, &result));
+    delta_test_must(delta_schedule_verify(result.schedule, problem, capacity_bytes, delta_allocator_system()));
+    cr_assert(run == 0 || result.schedule->step_seconds <= seconds);
+    seconds = result.schedule->step_seconds;
+    delta_schedule_free(result.schedule);
+  }
+  delta_planner_destroy(planner);
+  return seconds;
+}
+
+Test(planner_budget, a_search_that_goes_on_is_never_slower) {
+  int faster = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 60);
+    delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA);
+    const uint64_t least = delta_planner_minimum_bytes(planner), kept = delta_planner_kept(planner)->arena_bytes;
+    delta_planner_destroy(planner);
+    const double once = seconds_found(problem, least + (kept - least) / 4, 1);
+    const double thrice = seconds_found(problem, least + (kept - least) / 4, 3);
+    cr_assert_leq(thrice, once, "seed %llu", (unsigned long long)seed);
+    faster += thrice < once;
+    delta_problem_free(problem);
+  }
+  cr_assert_gt(faster, 0);
 }
 
 // What was released plans softly: sometimes in the budget, often beside it, and then it says so. Its copies never run beside the work.
