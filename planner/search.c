@@ -12,12 +12,18 @@ enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 // For exchanges, and then for neighbourhoods, as parts of the evaluations made before: a search with more effort begins as one with less.
 static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 3;
 
+// A search that begins with a plan and may make this many looks at prices, too, for a part of them: the plan may come from a search that had no time for that.
+static const uint64_t SWEEP_EVALUATIONS = 4000;
+static const double SWEEP_PART = 0.25;
+
 // Even with no time at all there is a first plan. Without any limit this many evaluations are made.
 static const uint64_t LEAST_EVALUATIONS = 300, DEFAULT_EVALUATIONS = 20000, LEAST_WALK = 2000, WALK_PER_CANDIDATE = 60;
 // A search that has found nothing better for this many evaluations, and for this many times what it took to find its best plan, is done.
 static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 // Shadow prices, as parts of what a byte takes on a lane: from nearly free to as dear as a lane that holds up the work.
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.06;
+// Copies below have to end before the program is fullest, copies back have the time after that: often most of it, when a byte back costs only this part.
+static const double LEAST_BACK_PART = 0.3;
 
 static uint64_t evaluations_made(const delta_search_state_t *state) { return state->evaluations_before + state->quick.evaluation_count; }
 
@@ -159,10 +165,10 @@ static delta_status_t try_price(delta_search_state_t *state, double part, double
 }
 
 // A grid of prices, and finer ones beside the best.
-static delta_status_t sweep_prices(delta_search_state_t *state) {
+static delta_status_t sweep_prices(delta_search_state_t *state, double *out_part, double *out_seconds) {
   double best_part = LEAST_PRICE, best_seconds = INFINITY, seconds;
   const double ratio = pow(MOST_PRICE / LEAST_PRICE, 1.0 / (PRICE_COUNT - 1));
-  for (int i = 0; i <= PRICE_COUNT && (i == 0 || !delta_search_is_over(state)); ++i) {
+  for (int i = 0; i <= PRICE_COUNT && (i == 0 || !delta_search_is_phase_over(state)); ++i) {
     // From the middle of the grid outwards: where there is time for few, the extremes are left.
     const int place = PRICE_COUNT / 2 + (i % 2 ? (i + 1) / 2 : -i / 2);
     if (place < 0 || place >= PRICE_COUNT) continue;
@@ -173,7 +179,7 @@ static delta_status_t sweep_prices(delta_search_state_t *state) {
       best_part = part;
     }
   }
-  for (double step = sqrt(ratio); step > FINEST_STEP && best_seconds < INFINITY && !delta_search_is_over(state); step = sqrt(step)) {
+  for (double step = sqrt(ratio); step > FINEST_STEP && best_seconds < INFINITY && !delta_search_is_phase_over(state); step = sqrt(step)) {
     const double parts[] = {best_part / step, best_part * step};
     for (int i = 0; i < 2; ++i) {
       DELTA_RETURN_IF_ERROR(try_price(state, parts[i], &seconds));
@@ -183,7 +189,24 @@ static delta_status_t sweep_prices(delta_search_state_t *state) {
       }
     }
   }
-  state->good_price = best_part;
+  *out_part = best_part;
+  *out_seconds = best_seconds;
+  return DELTA_OK;
+}
+
+// The same with copies back that cost as much as those below, and less. What was better stays for the greedies that follow.
+static delta_status_t sweep_all_prices(delta_search_state_t *state) {
+  double part, seconds;
+  DELTA_RETURN_IF_ERROR(sweep_prices(state, &state->good_price, &seconds));
+  if (!state->options->liberties.may_swap || delta_search_lane_seconds(state) <= 0 || delta_search_is_phase_over(state)) return DELTA_OK;
+  const double back_part = state->back_part, seconds_before = seconds;
+  state->back_part = LEAST_BACK_PART;
+  DELTA_RETURN_IF_ERROR(sweep_prices(state, &part, &seconds));
+  if (seconds < seconds_before) {
+    state->good_price = part;
+  } else {
+    state->back_part = back_part;
+  }
   return DELTA_OK;
 }
 
@@ -198,13 +221,22 @@ static uint64_t count_walk(const delta_search_state_t *state) {
   return wanted < most ? wanted : most;
 }
 
+// Whether to look for seeds; until when, if there is a plan.
+static bool may_sweep(delta_search_state_t *state) {
+  const uint64_t limit = state->options->effort.evaluation_limit;
+  state->phase_end = UINT64_MAX;
+  if (state->best.evaluation.seconds == INFINITY) return true;
+  state->phase_end = evaluations_made(state) + (uint64_t)(SWEEP_PART * (double)limit);
+  return limit >= SWEEP_EVALUATIONS;
+}
+
 static delta_status_t run_round(delta_search_state_t *state, const delta_decisions_t *start, bool is_first) {
   memcpy(state->best.actions, state->map.defaults, state->map.gap_count);
   DELTA_RETURN_IF_ERROR(delta_search_evaluate(state, &state->best, INFINITY));
   if (state->best.evaluation.excess_bytes == 0 && state->best.evaluation.is_possible) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_search_list_candidates(state));
   if (start) DELTA_RETURN_IF_ERROR(take_start(state, start));
-  if (is_first && (!start || state->best.evaluation.seconds == INFINITY)) DELTA_RETURN_IF_ERROR(sweep_prices(state));
+  if (is_first && may_sweep(state)) DELTA_RETURN_IF_ERROR(sweep_all_prices(state));
   while (state->best.evaluation.excess_bytes > 0 && !delta_search_is_over(state)) DELTA_RETURN_IF_ERROR(delta_search_anneal_excess(state));
   DELTA_RETURN_IF_ERROR(delta_search_undo(state));
   DELTA_RETURN_IF_ERROR(undo_seeds(state));
@@ -269,7 +301,8 @@ delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t 
                                 .random = {options->effort.seed},
                                 .is_together = options->is_together,
                                 .best_seconds = INFINITY,
-                                .good_price = sqrt(LEAST_PRICE * MOST_PRICE)};
+                                .good_price = sqrt(LEAST_PRICE * MOST_PRICE),
+                                .back_part = 1};
   *out_items = (delta_decision_list_t){0};
   *out_decisions = (delta_decisions_t){0};
   delta_status_t status = take_splits(&state);

@@ -36,6 +36,7 @@ typedef struct delta_search_state {
   uint64_t phase_end;                    // evaluations after which one way of searching gives way to the next
   double bound_seconds;                  // no plan is faster
   double good_price;                     // of the greedy that was fastest, as a part of a lane's time
+  double back_part;                      // what a byte costs on its way back, as a part of what it costs on its way below
   delta_search_plan_t now, before, best;
   delta_search_plan_t seeds[DELTA_SEARCH_SEEDS]; // the fastest greedies
   delta_decision_t *items;                       // scratch: decisions of a plan
