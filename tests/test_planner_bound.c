@@ -71,24 +71,49 @@ ParameterizedTest(chain_case_t *c, planner_bound, chains) {
   delta_problem_free(problem);
 }
 
-// On random problems, at several budgets, no plan of any policy is faster.
-Test(planner_bound, never_above_a_plan, .timeout = 250) {
+typedef struct plan_case {
+  char name[40];
+  uint64_t seeds;
+  uint32_t least_steps, more_steps;
+  bool states_below, shared_bandwidth;
+} plan_case_t;
+
+ParameterizedTestParameters(planner_bound, never_above_a_plan) {
+  static plan_case_t cases[] = {
+      {"few steps", 300, 4, 12, false, false},
+      {"more steps", 20, 16, 30, false, false},
+      {"states below", 120, 6, 12, true, false},
+      {"a shared bandwidth", 120, 6, 12, false, true},
+      {"states below, a shared bandwidth", 120, 6, 12, true, true},
+  };
+  return cr_make_param_array(plan_case_t, cases, sizeof cases / sizeof *cases);
+}
+
+static delta_problem_t *make_random_problem(const plan_case_t *c, uint64_t seed) {
+  delta_problem_t *problem = delta_test_random_problem(seed, c->least_steps + (uint32_t)(seed % c->more_steps));
+  if (c->states_below) delta_test_move_states_below(problem, seed);
+  if (c->shared_bandwidth)
+    problem->shared_bytes_per_second = 1.2 * fmax(problem->offload_bytes_per_second, problem->prefetch_bytes_per_second);
+  return problem;
+}
+
+// Random problems, at budgets from the least to half of the way to keeping everything: no plan of any policy is faster.
+ParameterizedTest(plan_case_t *c, planner_bound, never_above_a_plan, .timeout = 250) {
   static const delta_policy_t policies[] = {DELTA_POLICY_DELTA, DELTA_POLICY_SWAP, DELTA_POLICY_RECOMPUTE};
-  for (uint64_t seed = 0; seed < 60; ++seed) {
-    delta_problem_t *problem = delta_test_random_problem(seed, 4 + (uint32_t)(seed % 37));
+  for (uint64_t seed = 0; seed < c->seeds; ++seed) {
+    delta_problem_t *problem = make_random_problem(c, seed);
     const delta_planner_options_t options = {
         .policy = policies[seed % 3], .listed_order = true, .effort = {.evaluation_limit = 100, .seed = seed}};
     delta_planner_t *planner = NULL;
     delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
     const uint64_t least = delta_planner_minimum_bytes(planner), kept = delta_planner_kept(planner)->arena_bytes;
-    for (uint64_t part = 0; part < 2; ++part) {
-      const uint64_t capacity_bytes = least + (kept - least) * part / 3;
-      delta_planner_result_t found;
-      delta_test_must(delta_planner_plan(planner, capacity_bytes, &found));
-      const double bound_seconds = bound_of(problem, capacity_bytes, INFINITY);
-      cr_assert_leq(bound_seconds, found.schedule->step_seconds * (1 + 1e-9), "seed %llu", (unsigned long long)seed);
-      delta_schedule_free(found.schedule);
-    }
+    const uint64_t capacity_bytes = least + (kept - least) * (seed % 4) / 6;
+    delta_planner_result_t found;
+    delta_test_must(delta_planner_plan(planner, capacity_bytes, &found));
+    const double bound_seconds = bound_of(problem, capacity_bytes, INFINITY);
+    cr_assert_leq(bound_seconds, found.schedule->step_seconds * (1 + 1e-9), "%s, seed %llu: %g, %g", c->name, (unsigned long long)seed,
+                  bound_seconds, found.schedule->step_seconds);
+    delta_schedule_free(found.schedule);
     delta_planner_destroy(planner);
     delta_problem_free(problem);
   }
