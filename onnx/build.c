@@ -170,22 +170,21 @@ static delta_status_t complete_states(build_t *build, const delta_graph_t *full)
   return DELTA_OK;
 }
 
-// Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it.
+static delta_status_t accumulate_products(build_t *build, delta_accumulate_kind_t kind) {
+  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ACCUMULATE)) return DELTA_OK;
+  delta_graph_t *rewritten = NULL;
+  DELTA_RETURN_IF_ERROR(delta_graph_accumulate(build->graph, kind, build->allocator, &rewritten));
+  replace_graph(build, rewritten);
+  return DELTA_OK;
+}
+
+// Before differentiation, gradients then read what fused nodes read and nothing inside them; and again after it. Fusion hides additions in larger expressions.
 static delta_status_t fuse(build_t *build) {
   if (!build->options->eager && !delta_lever_is_on(build->options->import.levers, DELTA_LEVER_FUSE)) return DELTA_OK;
   delta_graph_t *fused = NULL;
   DELTA_RETURN_IF_ERROR(
       delta_graph_fuse(build->graph, (delta_fuse_options_t){.within_groups = build->options->eager}, build->allocator, &fused));
   replace_graph(build, fused);
-  return DELTA_OK;
-}
-
-// After differentiation, which makes most of these sums; before fusion, which hides additions in larger expressions.
-static delta_status_t accumulate_products(build_t *build) {
-  if (!delta_lever_is_on(build->options->import.levers, DELTA_LEVER_ACCUMULATE)) return DELTA_OK;
-  delta_graph_t *rewritten = NULL;
-  DELTA_RETURN_IF_ERROR(delta_graph_accumulate(build->graph, build->allocator, &rewritten));
-  replace_graph(build, rewritten);
   return DELTA_OK;
 }
 
@@ -212,6 +211,7 @@ static delta_status_t build_gradients(build_t *build) {
   const delta_log_sink_t log = logs ? build->options->import.log : (delta_log_sink_t){0};
   DELTA_RETURN_IF_ERROR(import_graph(build, true, log));
   if (build->options->eager) DELTA_RETURN_IF_ERROR(delta_eager_recognise(build->graph));
+  DELTA_RETURN_IF_ERROR(accumulate_products(build, DELTA_ACCUMULATE_BIASES));
   DELTA_RETURN_IF_ERROR(fuse(build));
   DELTA_RETURN_IF_ERROR(attach_loss(build));
   DELTA_RETURN_IF_ERROR(delta_training_select(build->model, build->options, build->graph, log, &build->trained, build->facts));
@@ -414,7 +414,8 @@ delta_status_t delta_graph_build(const delta_model_t *model, const delta_build_o
   DELTA_GOTO_IF_ERROR(status, check_options(&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, programs[kind](&build), cleanup);
   DELTA_GOTO_IF_ERROR(status, prune(&build), cleanup);
-  DELTA_GOTO_IF_ERROR(status, accumulate_products(&build), cleanup);
+  DELTA_GOTO_IF_ERROR(status, accumulate_products(&build, DELTA_ACCUMULATE_BIASES), cleanup);
+  DELTA_GOTO_IF_ERROR(status, accumulate_products(&build, DELTA_ACCUMULATE_SUMS), cleanup); // differentiation makes most of them
   DELTA_GOTO_IF_ERROR(status, fuse(&build), cleanup);
   *out_graph = build.graph;
   build.graph = NULL;

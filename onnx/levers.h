@@ -11,7 +11,7 @@
   X(FUSE, "fuse", "chains of pointwise operators run as one, with what they feed into reductions")                      \
   X(LOSS, "loss", "softmax cross entropy as one operator that keeps one number per label")                              \
   X(LOSS_CHUNKS, "loss-chunks", "a large product before the loss runs in chunks of rows, forward and backward at once") \
-  X(ACCUMULATE, "accumulate", "products are added to what they are summed with as they are made")                       \
+  X(ACCUMULATE, "accumulate", "products are added to what they are summed with, biases too, as they are made")          \
   X(ATTENTION, "attention", "attention runs as one operator in memory linear in the sequence")                          \
   X(POOL_INDEX, "pool-index", "max-pool keeps one byte per window instead of an int64 index")                           \
   X(DROPOUT, "dropout", "dropout masks are drawn again in the backward pass instead of kept")                           \

@@ -50,7 +50,11 @@ static bool find_product(const delta_emit_t *emit, delta_tensor_id_t output, sco
   *out = (score_product_t){.classes = shape->dims[shape->rank - 1]};
   delta_tensor_id_t scores = skip_bias(emit, skip_views(emit, output, out->classes), out->classes, &out->bias);
   const delta_node_t *node = producer_of(emit, skip_views(emit, scores, out->classes));
-  if (!node || node->op != DELTA_CORE_MATMUL || node->input_count != 2) return false;
+  if (!node || node->op != DELTA_CORE_MATMUL || delta_node_input(emit->graph, node, 2)) return false;
+  if (delta_node_input(emit->graph, node, 3)) {
+    if (!delta_tensor_is_none(out->bias)) return false;
+    out->bias = node->inputs[3];
+  }
   const delta_matmul_attrs_t *attrs = node->attrs;
   if (attrs->transpose_a || delta_emit_shape(emit, node->inputs[1])->rank != 2) return false;
   out->weight = node->inputs[1];

@@ -27,9 +27,9 @@ static uint32_t find_before(const delta_draft_t *draft, uint32_t after) {
 
 static double copy_seconds(const delta_amender_t *amender, const delta_amend_gap_t *gap) {
   const delta_problem_t *problem = amender->options->problem;
-  const double bytes = (double)amender->draft.buffers.items[gap->after].entry.size_bytes;
-  const double in_seconds = problem->prefetch_bytes_per_second > 0 ? bytes / problem->prefetch_bytes_per_second : INFINITY;
-  const double out_seconds = problem->offload_bytes_per_second > 0 ? bytes / problem->offload_bytes_per_second : INFINITY;
+  const size_t size_bytes = amender->draft.buffers.items[gap->after].entry.size_bytes;
+  const double in_seconds = delta_problem_prefetch_seconds(problem, size_bytes);
+  const double out_seconds = delta_problem_offload_seconds(problem, size_bytes);
   return gap->is_copied ? in_seconds : fmax(in_seconds, out_seconds);
 }
 

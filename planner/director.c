@@ -15,8 +15,7 @@ typedef struct closure_walk {
 } closure_walk_t;
 
 static double copy_back_seconds(const delta_timeline_t *timeline, uint32_t tensor) {
-  const double rate = timeline->problem->prefetch_bytes_per_second;
-  return rate > 0 ? (double)timeline->problem->tensors[tensor].size_bytes / rate : INFINITY;
+  return delta_problem_prefetch_seconds(timeline->problem, timeline->problem->tensors[tensor].size_bytes);
 }
 
 // Adds the run of a tensor's producer; what it reads and is not there follows.
@@ -61,10 +60,9 @@ static uint32_t find_need(const delta_timeline_t *timeline, const delta_gap_t *g
 }
 
 static double swap_seconds(const delta_timeline_t *timeline, const delta_gap_t *gap, uint32_t step) {
-  const double rate = timeline->problem->offload_bytes_per_second;
   const double in_seconds = copy_back_seconds(timeline, gap->tensor);
   if (timeline->copied_by[gap->tensor] < step) return in_seconds;
-  return rate > 0 ? in_seconds + (double)timeline->problem->tensors[gap->tensor].size_bytes / rate : INFINITY;
+  return in_seconds + delta_problem_offload_seconds(timeline->problem, timeline->problem->tensors[gap->tensor].size_bytes);
 }
 
 static delta_status_t rebuild_seconds(const delta_timeline_t *timeline, const delta_gap_t *gap, delta_allocator_t allocator,

@@ -1,4 +1,5 @@
-// Lanes: the arithmetic of two transfers that share a bandwidth. Every simulator counts time with it, so that they agree to the last bit.
+// Lanes: the arithmetic of what runs at the same time: two copies that share a bandwidth, and compute that they slow down. Every simulator counts time with it, so that
+// they agree to the last bit.
 #ifndef DELTA_PLANNER_LANES_H_
 #define DELTA_PLANNER_LANES_H_
 
@@ -6,44 +7,70 @@
 
 #include "plans/problem.h"
 
-// A transfer lane. While it runs its rate changes only when the other direction starts or ends.
-typedef struct delta_transfer {
+// A lane: bytes that are copied, or the seconds that a step takes alone. While it runs its rate changes only when another lane starts or ends.
+typedef struct delta_lane_clock {
   bool is_running;
-  double full_rate;       // bytes per second when nothing is shared
-  double rate;            // now
-  double remaining_bytes; // at since_seconds
+  double full_rate;             // a second, when nothing is shared
+  double start_work;            // what everything costs beside its own
+  double start_drag, full_drag; // on compute: while it starts, and then
+  double drag;                  // of what runs, on average
+  double rate;                  // now
+  double remaining;             // at since_seconds
   double since_seconds;
   double end_seconds; // INFINITY while nothing runs
-} delta_transfer_t;
+} delta_lane_clock_t;
 
-static inline void delta_transfer_start(delta_transfer_t *transfer, double bytes, double now_seconds) {
-  transfer->is_running = true;
-  transfer->rate = transfer->full_rate;
-  transfer->remaining_bytes = bytes;
-  transfer->since_seconds = now_seconds;
-  transfer->end_seconds = now_seconds + bytes / transfer->full_rate;
+static inline delta_lane_clock_t delta_lane_clock_compute(void) { return (delta_lane_clock_t){.full_rate = 1, .end_seconds = INFINITY}; }
+
+static inline delta_lane_clock_t delta_lane_clock_offload(const delta_problem_t *problem) {
+  return (delta_lane_clock_t){.full_rate = problem->offload_bytes_per_second,
+                              .start_work = delta_problem_offload_bytes(problem, 0),
+                              .start_drag = problem->offload_start_drag,
+                              .full_drag = problem->offload_drag,
+                              .end_seconds = INFINITY};
 }
 
-static inline void delta_transfer_end(delta_transfer_t *transfer) {
-  transfer->is_running = false;
-  transfer->end_seconds = INFINITY;
+static inline delta_lane_clock_t delta_lane_clock_prefetch(const delta_problem_t *problem) {
+  return (delta_lane_clock_t){.full_rate = problem->prefetch_bytes_per_second,
+                              .start_work = delta_problem_prefetch_bytes(problem, 0),
+                              .start_drag = problem->prefetch_start_drag,
+                              .full_drag = problem->prefetch_drag,
+                              .end_seconds = INFINITY};
 }
 
-static inline void delta_transfer_set_rate(delta_transfer_t *transfer, double rate, double now_seconds) {
-  if (!transfer->is_running || transfer->rate == rate) return;
-  transfer->remaining_bytes -= transfer->rate * (now_seconds - transfer->since_seconds);
-  if (transfer->remaining_bytes < 0) transfer->remaining_bytes = 0;
-  transfer->since_seconds = now_seconds;
-  transfer->rate = rate;
-  transfer->end_seconds = now_seconds + transfer->remaining_bytes / rate;
+static inline void delta_lane_clock_start(delta_lane_clock_t *clock, double work, double now_seconds) {
+  clock->is_running = true;
+  clock->rate = clock->full_rate;
+  clock->remaining = work + clock->start_work;
+  clock->drag =
+      clock->start_work > 0 ? (clock->start_drag * clock->start_work + clock->full_drag * work) / clock->remaining : clock->full_drag;
+  clock->since_seconds = now_seconds;
+  clock->end_seconds = now_seconds + clock->remaining / clock->full_rate;
 }
 
-// After one of the two has started or ended: both run, together, at no more than the shared bandwidth.
-static inline void delta_transfers_share(const delta_problem_t *problem, double now_seconds, delta_transfer_t *a, delta_transfer_t *b) {
-  const double shared = problem->shared_bytes_per_second, together = a->full_rate + b->full_rate;
-  const double share = shared > 0 && a->is_running && b->is_running && together > shared ? shared / together : 1;
-  delta_transfer_set_rate(a, a->full_rate * share, now_seconds);
-  delta_transfer_set_rate(b, b->full_rate * share, now_seconds);
+static inline void delta_lane_clock_end(delta_lane_clock_t *clock) {
+  clock->is_running = false;
+  clock->end_seconds = INFINITY;
+}
+
+static inline void delta_lane_clock_set_rate(delta_lane_clock_t *clock, double rate, double now_seconds) {
+  if (!clock->is_running || clock->rate == rate) return;
+  clock->remaining -= clock->rate * (now_seconds - clock->since_seconds);
+  if (clock->remaining < 0) clock->remaining = 0;
+  clock->since_seconds = now_seconds;
+  clock->rate = rate;
+  clock->end_seconds = now_seconds + clock->remaining / rate;
+}
+
+// After a lane has started or ended: both copies run, together, at no more than the shared bandwidth, and compute with what they leave of its speed.
+static inline void delta_lane_clocks_share(const delta_problem_t *problem, double now_seconds, delta_lane_clock_t *compute,
+                                           delta_lane_clock_t *offload, delta_lane_clock_t *prefetch) {
+  const double shared = problem->shared_bytes_per_second, together = offload->full_rate + prefetch->full_rate;
+  const double share = shared > 0 && offload->is_running && prefetch->is_running && together > shared ? shared / together : 1;
+  delta_lane_clock_set_rate(offload, offload->full_rate * share, now_seconds);
+  delta_lane_clock_set_rate(prefetch, prefetch->full_rate * share, now_seconds);
+  const double drag = (offload->is_running ? offload->drag : 0) + (prefetch->is_running ? prefetch->drag : 0);
+  delta_lane_clock_set_rate(compute, 1 - fmin(drag, DELTA_PROBLEM_MOST_DRAG), now_seconds);
 }
 
 #endif // DELTA_PLANNER_LANES_H_

@@ -1,4 +1,4 @@
-// Pack: first fit in many orders, then in orders repaired where they fail.
+// Pack: large blocks nested, the others by first fit in many orders, then in orders repaired where they fail.
 //
 // One pass takes the blocks in an order and gives each, with its group, the lowest gap among those already placed that live at the same time. What order is good differs
 // between programs, so several are tried. A pass that misses the goal names the blocks to blame, those that end above it; placed earlier the next time
@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "base/region.h"
+#include "planner/nest.h"
 #include "planner/placed.h"
 
 // Effort counts comparisons of a block with a placed one, or with a chunk of them, over all passes; 10^9 take about two seconds. A pass takes up to
@@ -36,7 +37,8 @@ typedef struct ranked_block {
 
 typedef struct packer {
   delta_block_t *blocks;
-  uint32_t count; // of those that orders are searched for
+  uint32_t count;       // of those that are placed
+  uint32_t fixed_count; // of those at the front that have their places: orders are searched for the others
   uint32_t bound_step;
   uint64_t target_bytes;  // The first orders stop here,
   uint64_t goal_bytes;    // the repair here.
@@ -91,12 +93,28 @@ static uint64_t place_block(packer_t *packer, uint32_t member) {
   return end_bytes;
 }
 
-// Places all blocks in packer->order. Returns the end.
-static uint64_t run_pass(packer_t *packer) {
+static uint32_t free_count(const packer_t *packer) { return packer->count - packer->fixed_count; }
+
+// Puts the fixed blocks where they are. Returns their end.
+static uint64_t place_fixed(packer_t *packer) {
   uint64_t end_bytes = 0;
   delta_placed_clear(&packer->placed);
+  for (uint32_t i = 0; i < packer->fixed_count; ++i) {
+    const delta_block_t *block = &packer->blocks[i];
+    const uint64_t block_end_bytes = block->offset_bytes + block->size_bytes;
+    delta_placed_add(&packer->placed, &(delta_placed_block_t){block->offset_bytes, block_end_bytes, block->first, block->last});
+    packer->effort += DELTA_PLACED_CHUNK;
+    packer->offsets[i] = block->offset_bytes;
+    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
+  }
+  return end_bytes;
+}
+
+// Places all blocks in packer->order. Returns the end.
+static uint64_t run_pass(packer_t *packer) {
+  uint64_t end_bytes = place_fixed(packer);
   ++packer->pass;
-  for (uint32_t k = 0; k < packer->count; ++k) {
+  for (uint32_t k = 0; k < free_count(packer); ++k) {
     if (packer->pass_of[packer->order[k]] == packer->pass) continue;
     const uint64_t block_end_bytes = place_block(packer, packer->order[k]);
     if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
@@ -109,7 +127,7 @@ static bool try_order(packer_t *packer) {
   if (end_bytes >= packer->best_end_bytes) return false;
   packer->best_end_bytes = end_bytes;
   memcpy(packer->best_offsets, packer->offsets, packer->count * sizeof *packer->offsets);
-  memcpy(packer->best_order, packer->order, packer->count * sizeof *packer->order);
+  memcpy(packer->best_order, packer->order, free_count(packer) * sizeof *packer->order);
   return true;
 }
 
@@ -170,12 +188,13 @@ static int compare_ranks(const void *left, const void *right) {
 }
 
 static void sort_order(packer_t *packer, rank_function_t rank) {
-  for (uint32_t i = 0; i < packer->count; ++i) {
-    packer->ranked[i].block = i;
-    rank(packer, &packer->blocks[i], &packer->ranked[i]);
+  const uint32_t count = free_count(packer);
+  for (uint32_t i = 0; i < count; ++i) {
+    packer->ranked[i].block = packer->fixed_count + i;
+    rank(packer, &packer->blocks[packer->fixed_count + i], &packer->ranked[i]);
   }
-  qsort(packer->ranked, packer->count, sizeof *packer->ranked, compare_ranks);
-  for (uint32_t i = 0; i < packer->count; ++i) packer->order[i] = packer->ranked[i].block;
+  qsort(packer->ranked, count, sizeof *packer->ranked, compare_ranks);
+  for (uint32_t i = 0; i < count; ++i) packer->order[i] = packer->ranked[i].block;
 }
 
 static bool may_go_on(const packer_t *packer, uint64_t goal_bytes) {
@@ -190,7 +209,7 @@ static bool sticks_out(const packer_t *packer, uint32_t block) {
 static void blame_blocks(packer_t *packer) {
   uint32_t *others = (uint32_t *)packer->ranked;
   uint32_t front = 0, other_count = 0;
-  for (uint32_t k = 0; k < packer->count; ++k) {
+  for (uint32_t k = 0; k < free_count(packer); ++k) {
     const uint32_t block = packer->order[k];
     if (sticks_out(packer, block)) {
       packer->order[front++] = block;
@@ -201,9 +220,9 @@ static void blame_blocks(packer_t *packer) {
   memcpy(packer->order + front, others, other_count * sizeof *others);
 }
 
-static void copy_packing(uint32_t *to_order, uint64_t *to_offsets, const uint32_t *order, const uint64_t *offsets, uint32_t count) {
-  memcpy(to_order, order, count * sizeof *order);
-  memcpy(to_offsets, offsets, count * sizeof *offsets);
+static void copy_packing(const packer_t *packer, uint32_t *to_order, uint64_t *to_offsets, const uint32_t *order, const uint64_t *offsets) {
+  memcpy(to_order, order, free_count(packer) * sizeof *order);
+  memcpy(to_offsets, offsets, packer->count * sizeof *offsets);
 }
 
 static void search_orders(packer_t *packer) {
@@ -211,7 +230,7 @@ static void search_orders(packer_t *packer) {
     sort_order(packer, rank_functions[i]);
     try_order(packer);
   }
-  copy_packing(packer->order, packer->offsets, packer->best_order, packer->best_offsets, packer->count);
+  copy_packing(packer, packer->order, packer->offsets, packer->best_order, packer->best_offsets);
   for (int since_better = 0; since_better < PATIENCE && may_go_on(packer, packer->goal_bytes);) {
     blame_blocks(packer);
     since_better = try_order(packer) ? 0 : since_better + 1;
@@ -232,7 +251,7 @@ static uint64_t sum_excess(const packer_t *packer) {
 // The place in the order of a block that ends above the goal, drawn among them; the count when there is none.
 static uint32_t draw_blamed(packer_t *packer) {
   uint32_t chosen = packer->count, seen = 0;
-  for (uint32_t k = 0; k < packer->count; ++k) {
+  for (uint32_t k = 0; k < free_count(packer); ++k) {
     if (sticks_out(packer, packer->order[k]) && delta_random_below(&packer->random, ++seen) == 0) chosen = k;
   }
   return chosen;
@@ -242,7 +261,7 @@ static uint32_t draw_blamed(packer_t *packer) {
 static uint32_t draw_neighbour(packer_t *packer, const delta_block_t *block) {
   uint64_t seen_bytes = 0;
   uint32_t chosen = 0;
-  for (uint32_t k = 0; k < packer->count; ++k) {
+  for (uint32_t k = 0; k < free_count(packer); ++k) {
     const delta_block_t *other = &packer->blocks[packer->order[k]];
     if (other->size_bytes == 0 || other->last < block->first || other->first > block->last) continue;
     seen_bytes += other->size_bytes;
@@ -269,14 +288,14 @@ static void change_order(packer_t *packer) {
     move_in_order(packer->order, blamed, delta_random_below(&packer->random, blamed + 1));
   } else {
     const uint32_t neighbour = draw_neighbour(packer, &packer->blocks[packer->order[blamed]]);
-    move_in_order(packer->order, neighbour, delta_random_below(&packer->random, packer->count));
+    move_in_order(packer->order, neighbour, delta_random_below(&packer->random, free_count(packer)));
   }
 }
 
 // Changes the best order a little, again and again, and goes on from the result unless it is worse by more than a small drawn share.
 static void repair(packer_t *packer) {
-  copy_packing(packer->order, packer->offsets, packer->best_order, packer->best_offsets, packer->count);
-  copy_packing(packer->last_order, packer->last_offsets, packer->order, packer->offsets, packer->count);
+  copy_packing(packer, packer->order, packer->offsets, packer->best_order, packer->best_offsets);
+  copy_packing(packer, packer->last_order, packer->last_offsets, packer->order, packer->offsets);
   uint64_t last_excess_bytes = sum_excess(packer);
   while (may_go_on(packer, packer->goal_bytes)) {
     const uint32_t changes = 1 + delta_random_below(&packer->random, 2);
@@ -286,10 +305,10 @@ static void repair(packer_t *packer) {
     const uint64_t excess_bytes = sum_excess(packer);
     const uint64_t tolerated_bytes = last_excess_bytes / 100 * delta_random_below(&packer->random, 100) / 100;
     if (excess_bytes <= last_excess_bytes + tolerated_bytes) {
-      copy_packing(packer->last_order, packer->last_offsets, packer->order, packer->offsets, packer->count);
+      copy_packing(packer, packer->last_order, packer->last_offsets, packer->order, packer->offsets);
       last_excess_bytes = excess_bytes;
     } else {
-      copy_packing(packer->order, packer->offsets, packer->last_order, packer->last_offsets, packer->count);
+      copy_packing(packer, packer->order, packer->offsets, packer->last_order, packer->last_offsets);
     }
   }
 }
@@ -312,103 +331,188 @@ static uint64_t limit_effort(uint64_t count) {
   return by_pairs < by_blocks ? by_pairs : by_blocks;
 }
 
-// Searches for a packing of the packer's blocks. The best offsets are the packer's.
-static delta_status_t pack_searching(packer_t *packer, delta_allocator_t allocator) {
+// Searches for a packing of the packer's blocks, for a while or, repairing, until its effort is used up. Their offsets are set.
+static delta_status_t pack_searching(packer_t *packer, bool repairs, delta_allocator_t allocator) {
   delta_region_init(&packer->region, allocator);
-  DELTA_RETURN_IF_ERROR(allocate_tables(packer));
-  packer->best_end_bytes = UINT64_MAX;
-  packer->effort_limit = limit_effort(packer->count) / (packer->is_hasty ? HASTY_EFFORT_PARTS : 1);
-  search_orders(packer);
-  repair(packer);
-  for (uint32_t i = 0; i < packer->count; ++i) packer->blocks[i].offset_bytes = packer->best_offsets[i];
-  return DELTA_OK;
+  delta_status_t status = allocate_tables(packer);
+  if (!status) {
+    packer->best_end_bytes = UINT64_MAX;
+    packer->effort_limit = limit_effort(packer->count) / (packer->is_hasty ? HASTY_EFFORT_PARTS : 1);
+    search_orders(packer);
+    if (repairs) repair(packer);
+    for (uint32_t i = 0; i < packer->count; ++i) packer->blocks[i].offset_bytes = packer->best_offsets[i];
+  }
+  delta_region_deinit(&packer->region);
+  return status;
 }
 
-// Whether orders are searched for a block: it is large, or its place decides that of others.
-static bool counts(const delta_block_t *blocks, uint32_t i, uint64_t small_bytes) {
-  return blocks[i].size_bytes >= small_bytes || blocks[i].next_in_group != i;
+// ---- Parts
+
+// One way to go about it: nested blocks, those of at least a part of the bound, have places of their own first; then come those that count, and the others at last.
+typedef struct packing_way {
+  uint32_t nested_parts; // of the bound; 0: none are nested
+  bool is_backward;      // nested from the last step to the first
+  uint32_t small_parts;  // what is below this part of the bound does not count; 0: all does
+  bool repairs;
+  bool is_hasty; // is tried in haste, too
+} packing_way_t;
+
+static const packing_way_t packing_ways[] = {
+    {.small_parts = SMALL_PARTS, .is_hasty = true},
+    {.nested_parts = 8, .small_parts = SMALL_PARTS, .repairs = true, .is_hasty = true},
+    {.nested_parts = 20, .small_parts = SMALL_PARTS, .repairs = true, .is_hasty = true},
+    {.nested_parts = 40, .small_parts = SMALL_PARTS, .repairs = true, .is_hasty = true},
+    {.nested_parts = 8, .is_backward = true, .small_parts = SMALL_PARTS, .repairs = true, .is_hasty = true},
+    {.nested_parts = 20, .is_backward = true, .small_parts = SMALL_PARTS, .repairs = true},
+    {.nested_parts = 40, .is_backward = true, .small_parts = SMALL_PARTS, .repairs = true},
+    {.nested_parts = 80, .small_parts = SMALL_PARTS, .repairs = true},
+    {.small_parts = SMALL_PARTS, .repairs = true, .is_hasty = true},
+    {.repairs = true},
+};
+
+static uint64_t largest_in_group(const delta_block_t *blocks, uint32_t block) {
+  uint64_t largest_bytes = blocks[block].size_bytes;
+  for (uint32_t at = blocks[block].next_in_group; at != block; at = blocks[at].next_in_group) {
+    if (blocks[at].size_bytes > largest_bytes) largest_bytes = blocks[at].size_bytes;
+  }
+  return largest_bytes;
 }
 
-// Blocks that count to the front, in their order, the small ones after them; `places` says where each went. Returns how many count.
-static uint32_t part_blocks(const delta_block_t *blocks, uint32_t count, uint64_t small_bytes, delta_block_t *parted, uint32_t *places) {
-  uint32_t large_count = 0, next = 0;
-  for (uint32_t i = 0; i < count; ++i) large_count += counts(blocks, i, small_bytes);
-  uint32_t small = large_count;
-  for (uint32_t i = 0; i < count; ++i) places[i] = counts(blocks, i, small_bytes) ? next++ : small++;
+enum { NESTED, COUNTS, SMALL, CLASSES };
+
+// Orders are searched for what is large, and for what decides the places of others.
+static int classify(const delta_block_t *blocks, uint32_t block, const packing_way_t *way, uint64_t bound_bytes) {
+  if (way->nested_parts > 0 && largest_in_group(blocks, block) >= bound_bytes / way->nested_parts) return NESTED;
+  const bool is_large = way->small_parts == 0 || blocks[block].size_bytes >= bound_bytes / way->small_parts;
+  return is_large || blocks[block].next_in_group != block ? COUNTS : SMALL;
+}
+
+// The blocks class by class, each in their order; `places` says where each went.
+static void part_blocks(const delta_block_t *blocks, uint32_t count, const packing_way_t *way, uint64_t bound_bytes, delta_block_t *parted,
+                        uint32_t *places, uint32_t counts[CLASSES]) {
+  uint32_t next[CLASSES] = {0};
+  memset(counts, 0, CLASSES * sizeof *counts);
+  for (uint32_t i = 0; i < count; ++i) ++counts[classify(blocks, i, way, bound_bytes)];
+  for (int c = 1; c < CLASSES; ++c) next[c] = next[c - 1] + counts[c - 1];
+  for (uint32_t i = 0; i < count; ++i) places[i] = next[classify(blocks, i, way, bound_bytes)]++;
   for (uint32_t i = 0; i < count; ++i) {
     parted[places[i]] = blocks[i];
     parted[places[i]].next_in_group = places[blocks[i].next_in_group];
   }
-  return large_count;
 }
 
 // Places the blocks from `first` on at the lowest gaps beside those before, which have their offsets. Returns the end of all.
-static uint64_t place_rest(packer_t *packer, uint32_t first, uint32_t count) {
-  uint64_t end_bytes = 0;
-  for (uint32_t i = first; i < count; ++i) {
-    const delta_block_t *block = &packer->blocks[i];
-    packer->ranked[i] = (ranked_block_t){.key = block->size_bytes, .second = lifetime(block), .block = i};
-  }
-  qsort(packer->ranked + first, count - first, sizeof *packer->ranked, compare_ranks);
-  delta_placed_clear(&packer->placed);
-  for (uint32_t k = 0; k < count; ++k) {
-    delta_block_t *block = &packer->blocks[k < first ? k : packer->ranked[k].block];
-    if (k >= first)
-      block->offset_bytes = delta_placed_find(&packer->placed, block->first, block->last, block->size_bytes, 0, &packer->effort);
-    const uint64_t block_end_bytes = block->offset_bytes + block->size_bytes;
-    delta_placed_add(&packer->placed, &(delta_placed_block_t){block->offset_bytes, block_end_bytes, block->first, block->last});
-    if (block_end_bytes > end_bytes) end_bytes = block_end_bytes;
-  }
-  return end_bytes;
-}
-
-// Large blocks by a search, small ones beside them.
-static delta_status_t pack_parted(const packer_t *goal, uint32_t large_count, uint32_t count, delta_block_t *parted,
-                                  delta_allocator_t allocator, uint64_t *out_end_bytes) {
-  packer_t searcher = *goal, placer = *goal;
-  searcher.blocks = placer.blocks = parted;
-  searcher.count = large_count;
-  placer.count = count;
-  delta_status_t status = pack_searching(&searcher, allocator);
-  delta_region_deinit(&searcher.region);
-  if (status) return status;
-  delta_region_init(&placer.region, allocator);
-  status = allocate_tables(&placer);
-  if (!status) *out_end_bytes = place_rest(&placer, large_count, count);
-  delta_region_deinit(&placer.region);
-  return status;
-}
-
-static delta_status_t pack_all(const packer_t *goal, delta_block_t *blocks, delta_allocator_t allocator, uint64_t *out_end_bytes) {
-  packer_t packer = *goal;
-  packer.blocks = blocks;
-  delta_status_t status = pack_searching(&packer, allocator);
-  *out_end_bytes = packer.count > 0 ? packer.best_end_bytes : 0;
-  delta_region_deinit(&packer.region);
-  return status;
-}
-
-static delta_status_t pack_within(const packer_t *goal, uint64_t bound_bytes, delta_region_t *scratch, uint64_t *out_end_bytes) {
-  const uint32_t count = goal->count;
-  delta_block_t *parted = NULL;
-  uint32_t *places = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &parted));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &places));
-  const uint32_t large_count = part_blocks(goal->blocks, count, bound_bytes / SMALL_PARTS, parted, places);
-  if (large_count < count) {
-    DELTA_RETURN_IF_ERROR(pack_parted(goal, large_count, count, parted, scratch->allocator, out_end_bytes));
-    if (goal->is_hasty || *out_end_bytes <= bound_bytes + bound_bytes / GOOD_ENOUGH_PARTS) {
-      for (uint32_t i = 0; i < count; ++i) goal->blocks[i].offset_bytes = parted[places[i]].offset_bytes;
-      return DELTA_OK;
+static delta_status_t place_rest(packer_t *packer, uint32_t first, delta_allocator_t allocator, uint64_t *out_end_bytes) {
+  const uint32_t count = packer->count;
+  delta_region_init(&packer->region, allocator);
+  delta_status_t status = allocate_tables(packer);
+  if (!status) {
+    packer->fixed_count = first;
+    for (uint32_t i = first; i < count; ++i) {
+      const delta_block_t *block = &packer->blocks[i];
+      packer->ranked[i - first] = (ranked_block_t){.key = block->size_bytes, .second = lifetime(block), .block = i};
     }
+    qsort(packer->ranked, count - first, sizeof *packer->ranked, compare_ranks);
+    for (uint32_t k = 0; k < count - first; ++k) packer->order[k] = packer->ranked[k].block;
+    *out_end_bytes = run_pass(packer);
+    for (uint32_t i = 0; i < count; ++i) packer->blocks[i].offset_bytes = packer->offsets[i];
   }
-  uint64_t whole_end_bytes = 0;
-  const uint64_t parted_end_bytes = large_count < count ? *out_end_bytes : UINT64_MAX;
-  DELTA_RETURN_IF_ERROR(pack_all(goal, goal->blocks, scratch->allocator, &whole_end_bytes));
-  *out_end_bytes = whole_end_bytes;
-  if (parted_end_bytes >= whole_end_bytes) return DELTA_OK;
-  for (uint32_t i = 0; i < count; ++i) goal->blocks[i].offset_bytes = parted[places[i]].offset_bytes;
-  *out_end_bytes = parted_end_bytes;
+  delta_region_deinit(&packer->region);
+  return status;
+}
+
+// The most that the blocks take at once; where a group changes its form, a little more.
+static delta_status_t find_peak(const delta_block_t *blocks, uint32_t count, delta_region_t *scratch, uint64_t *out_peak_bytes) {
+  uint32_t last = 0;
+  int64_t *live_bytes = NULL;
+  for (uint32_t i = 0; i < count; ++i) last = blocks[i].last > last ? blocks[i].last : last;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, (size_t)last + 2, &live_bytes));
+  for (uint32_t i = 0; i < count; ++i) {
+    live_bytes[blocks[i].first] += (int64_t)blocks[i].size_bytes;
+    live_bytes[blocks[i].last + 1] -= (int64_t)blocks[i].size_bytes;
+  }
+  *out_peak_bytes = 0;
+  for (uint32_t s = 0; s <= last; ++s) {
+    live_bytes[s + 1] += live_bytes[s];
+    if ((uint64_t)live_bytes[s] > *out_peak_bytes) *out_peak_bytes = (uint64_t)live_bytes[s];
+  }
+  return DELTA_OK;
+}
+
+// More blocks than this are not few.
+enum { MOST_NESTED = 1024, NEST_EFFORT = 1000 * 1000, ROOMS_TRIED = 3 };
+
+static void reverse_time(delta_block_t *blocks, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t first = blocks[i].first;
+    blocks[i].first = UINT32_MAX - 1 - blocks[i].last;
+    blocks[i].last = UINT32_MAX - 1 - first;
+  }
+}
+
+// Gives the nested blocks, those at the front, their places: in as little as they need, so that above them there is room for what lives long, or at least below the goal.
+static delta_status_t nest_blocks(packer_t *packer, uint32_t count, bool is_backward, delta_region_t *scratch, bool *out_found) {
+  uint64_t least_bytes = 0, *offsets = NULL;
+  *out_found = false;
+  if (count == 0 || count > MOST_NESTED) return DELTA_OK;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &offsets));
+  DELTA_RETURN_IF_ERROR(find_peak(packer->blocks, count, scratch, &least_bytes));
+  if (least_bytes > packer->goal_bytes) least_bytes = packer->goal_bytes;
+  if (is_backward) reverse_time(packer->blocks, count);
+  for (int i = 0; i <= ROOMS_TRIED && !*out_found; ++i) {
+    const uint64_t room_bytes = least_bytes + (packer->goal_bytes - least_bytes) / ROOMS_TRIED * (uint64_t)i;
+    DELTA_RETURN_IF_ERROR(delta_nest(packer->blocks, count, room_bytes, NEST_EFFORT, scratch, offsets, out_found));
+  }
+  if (is_backward) reverse_time(packer->blocks, count);
+  for (uint32_t i = 0; i < count && *out_found; ++i) packer->blocks[i].offset_bytes = offsets[i];
+  return DELTA_OK;
+}
+
+// Goes one way. *inout_end_bytes falls when a better packing was found; the goal's blocks have its offsets then.
+static delta_status_t try_way(const packer_t *goal, const packing_way_t *way, uint64_t bound_bytes, delta_region_t *scratch,
+                              uint64_t *inout_end_bytes) {
+  const uint32_t count = goal->count;
+  uint32_t *places = NULL, counts[CLASSES];
+  packer_t packer = *goal;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &packer.blocks));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(scratch, count, &places));
+  part_blocks(goal->blocks, count, way, bound_bytes, packer.blocks, places, counts);
+  if (way->nested_parts > 0) {
+    bool is_nested = false;
+    DELTA_RETURN_IF_ERROR(nest_blocks(&packer, counts[NESTED], way->is_backward, scratch, &is_nested));
+    if (!is_nested) return DELTA_OK;
+  }
+  packer.fixed_count = counts[NESTED];
+  packer.count = counts[NESTED] + counts[COUNTS];
+  DELTA_RETURN_IF_ERROR(pack_searching(&packer, way->repairs, scratch->allocator));
+  uint64_t end_bytes = packer.best_end_bytes;
+  if (counts[SMALL] > 0) {
+    packer.count = count;
+    DELTA_RETURN_IF_ERROR(place_rest(&packer, counts[NESTED] + counts[COUNTS], scratch->allocator, &end_bytes));
+  }
+  if (end_bytes >= *inout_end_bytes) return DELTA_OK;
+  *inout_end_bytes = end_bytes;
+  for (uint32_t i = 0; i < count; ++i) goal->blocks[i].offset_bytes = packer.blocks[places[i]].offset_bytes;
+  return DELTA_OK;
+}
+
+// With blocks that do not count, a packing is as good as one without that is repaired, where nothing else is asked.
+static bool is_good_enough(const packer_t *goal, const delta_pack_goal_t *asked, uint64_t end_bytes) {
+  const bool is_limited = goal->goal_bytes == asked->capacity_bytes;
+  return end_bytes <= goal->goal_bytes || (!is_limited && end_bytes <= asked->bound_bytes + asked->bound_bytes / GOOD_ENOUGH_PARTS);
+}
+
+static delta_status_t pack_within(const packer_t *goal, const delta_pack_goal_t *asked, delta_allocator_t allocator,
+                                  uint64_t *out_end_bytes) {
+  *out_end_bytes = goal->count > 0 ? UINT64_MAX : 0;
+  for (size_t w = 0; w < sizeof packing_ways / sizeof *packing_ways && !is_good_enough(goal, asked, *out_end_bytes); ++w) {
+    if (asked->is_hasty && !packing_ways[w].is_hasty) continue;
+    delta_region_t scratch;
+    delta_region_init(&scratch, allocator);
+    delta_status_t status = try_way(goal, &packing_ways[w], asked->bound_bytes, &scratch, out_end_bytes);
+    delta_region_deinit(&scratch);
+    if (status) return status;
+  }
   return DELTA_OK;
 }
 
@@ -421,9 +525,5 @@ delta_status_t delta_pack(delta_block_t *blocks, uint32_t count, const delta_pac
                      .target_bytes = limited ? goal->capacity_bytes : goal->bound_bytes,
                      .is_hasty = goal->is_hasty};
   packer.goal_bytes = packer.target_bytes + (limited ? 0 : goal->bound_bytes / NEAR_ENOUGH_PARTS);
-  delta_region_t scratch;
-  delta_region_init(&scratch, allocator);
-  delta_status_t status = pack_within(&packer, goal->bound_bytes, &scratch, out_end_bytes);
-  delta_region_deinit(&scratch);
-  return status;
+  return pack_within(&packer, goal, allocator, out_end_bytes);
 }

@@ -91,7 +91,7 @@ static void choose_places(prefetcher_t *prefetcher) {
     const uint32_t buffer = copied_buffer(prefetcher, c);
     const double need_seconds = prefetcher->clock_seconds[prefetcher->first_use[buffer]];
     const double end_seconds = need_seconds < next_start_seconds ? need_seconds : next_start_seconds;
-    const double copy_seconds = (double)prefetcher->schedule->buffers[buffer].size_bytes / prefetcher->problem->prefetch_bytes_per_second;
+    const double copy_seconds = delta_problem_prefetch_seconds(prefetcher->problem, prefetcher->schedule->buffers[buffer].size_bytes);
     prefetcher->places[c] = find_place(prefetcher, c, prefetcher->limits[c], end_seconds - copy_seconds);
     if (prefetcher->places[c] > next_place) prefetcher->places[c] = next_place;
     next_place = prefetcher->places[c];

@@ -14,7 +14,7 @@ static double visit_input(delta_search_state_t *state, const uint8_t *actions, u
   const uint8_t action = actions[delta_gap_map_find(map, tensor, place)];
   if (action == DELTA_ACTION_KEEP) return 0;
   if (delta_action_swaps((delta_action_t)action))
-    return (double)state->problem->tensors[tensor].size_bytes / state->problem->prefetch_bytes_per_second;
+    return delta_problem_prefetch_seconds(state->problem, state->problem->tensors[tensor].size_bytes);
   const uint32_t producer = map->producers[tensor];
   if (state->stamps[producer] == state->stamp) return 0;
   state->stamps[producer] = state->stamp;
@@ -52,12 +52,13 @@ static double swap_price(const delta_search_state_t *state, const uint8_t *actio
   const delta_problem_t *problem = state->problem;
   const delta_gap_map_t *map = &state->map;
   const uint32_t tensor = map->tensors[gap];
-  const double bytes = (double)problem->tensors[tensor].size_bytes;
-  const double back_price = state->back_part * lane_price * bytes;
+  const size_t size_bytes = problem->tensors[tensor].size_bytes;
+  const double back_price = state->back_part * lane_price * delta_problem_prefetch_bytes(problem, size_bytes);
   if ((problem->tensors[tensor].flags & DELTA_TENSOR_STATE) || is_swapped_elsewhere(state, actions, gap)) return back_price;
-  const double copy_seconds = bytes / problem->offload_bytes_per_second + bytes / problem->prefetch_bytes_per_second;
+  const double copy_seconds = delta_problem_offload_seconds(problem, size_bytes) + delta_problem_prefetch_seconds(problem, size_bytes);
   const double window_seconds = state->place_seconds[map->ends[gap]] - state->place_seconds[map->begins[map->starts[tensor]]];
-  return lane_price * bytes + back_price + fmax(0, copy_seconds - window_seconds);
+  const double out_price = lane_price * delta_problem_offload_bytes(problem, size_bytes);
+  return out_price + back_price + fmax(0, copy_seconds - window_seconds) + delta_problem_drag_seconds(problem, size_bytes);
 }
 
 double delta_search_price(delta_search_state_t *state, const uint8_t *actions, uint32_t gap, delta_action_t action, double lane_price) {

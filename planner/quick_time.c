@@ -16,8 +16,8 @@ typedef struct quick_lane {
 typedef struct quick_run {
   delta_quick_t *quick;
   quick_lane_t lanes[DELTA_LANE_COUNT];
-  delta_transfer_t offload, prefetch;
-  double now_seconds, compute_end_seconds;
+  delta_lane_clock_t compute, offload, prefetch;
+  double now_seconds;
   double left_seconds; // of runs that have not started
 } quick_run_t;
 
@@ -82,16 +82,16 @@ static bool start_lane(quick_run_t *run, int l) {
     case DELTA_LANE_COMPUTE:
       lane->is_running = may_run(quick, s);
       if (!lane->is_running) break;
-      run->compute_end_seconds = run->now_seconds + quick->rows[quick->steps.items[s].subject].seconds;
+      delta_lane_clock_start(&run->compute, quick->rows[quick->steps.items[s].subject].seconds, run->now_seconds);
       run->left_seconds -= quick->rows[quick->steps.items[s].subject].seconds;
       break;
     case DELTA_LANE_OFFLOAD:
       lane->is_running = partner_has_ended(quick, s);
-      if (lane->is_running) delta_transfer_start(&run->offload, (double)copied_bytes(quick, s), run->now_seconds);
+      if (lane->is_running) delta_lane_clock_start(&run->offload, (double)copied_bytes(quick, s), run->now_seconds);
       break;
     default:
       lane->is_running = may_swap_in(quick, s);
-      if (lane->is_running) delta_transfer_start(&run->prefetch, (double)copied_bytes(quick, s), run->now_seconds);
+      if (lane->is_running) delta_lane_clock_start(&run->prefetch, (double)copied_bytes(quick, s), run->now_seconds);
       break;
   }
   return lane->is_running;
@@ -106,20 +106,20 @@ static void end_steps(quick_run_t *run) {
   delta_quick_t *quick = run->quick;
   quick_lane_t *compute = &run->lanes[DELTA_LANE_COMPUTE], *offload = &run->lanes[DELTA_LANE_OFFLOAD];
   const double now_seconds = run->now_seconds;
-  if (compute->is_running && run->compute_end_seconds <= now_seconds) {
+  if (compute->is_running && run->compute.end_seconds <= now_seconds) {
     end_step(quick, compute);
-    run->compute_end_seconds = INFINITY;
+    delta_lane_clock_end(&run->compute);
     if (compute->next == compute->count) move_cursor(quick, (uint32_t)quick->steps.count);
   }
   if (offload->is_running && run->offload.end_seconds <= now_seconds) {
     const uint32_t s = offload->steps[offload->next];
     end_step(quick, offload);
-    delta_transfer_end(&run->offload);
+    delta_lane_clock_end(&run->offload);
     if (quick->buffers.items[quick->steps.items[s].subject].last_step < quick->cursor) quick->draining_bytes -= copied_bytes(quick, s);
   }
   if (run->lanes[DELTA_LANE_PREFETCH].is_running && run->prefetch.end_seconds <= now_seconds) {
     end_step(quick, &run->lanes[DELTA_LANE_PREFETCH]);
-    delta_transfer_end(&run->prefetch);
+    delta_lane_clock_end(&run->prefetch);
   }
 }
 
@@ -172,8 +172,8 @@ static double run_lanes(quick_run_t *run, double stop_seconds) {
     any_runs |= start_lane(run, DELTA_LANE_OFFLOAD);
     any_runs |= start_lane(run, DELTA_LANE_PREFETCH);
     if (!any_runs) return has_finished(run) ? run->now_seconds : INFINITY;
-    delta_transfers_share(run->quick->problem, run->now_seconds, &run->offload, &run->prefetch);
-    run->now_seconds = fmin(run->compute_end_seconds, fmin(run->offload.end_seconds, run->prefetch.end_seconds));
+    delta_lane_clocks_share(run->quick->problem, run->now_seconds, &run->compute, &run->offload, &run->prefetch);
+    run->now_seconds = fmin(run->compute.end_seconds, fmin(run->offload.end_seconds, run->prefetch.end_seconds));
     end_steps(run);
     if (run->now_seconds + run->left_seconds > stop_seconds) return INFINITY;
   }
@@ -183,9 +183,9 @@ delta_status_t delta_quick_time(delta_quick_t *quick, double stop_seconds, delta
   if (!inout_evaluation->is_possible || inout_evaluation->excess_bytes > 0) return DELTA_OK;
   if (quick->run_seconds > stop_seconds) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(prepare_run(quick));
-  quick_run_t run = {.quick = quick, .compute_end_seconds = INFINITY, .left_seconds = quick->run_seconds};
-  run.offload = (delta_transfer_t){.full_rate = quick->problem->offload_bytes_per_second, .end_seconds = INFINITY};
-  run.prefetch = (delta_transfer_t){.full_rate = quick->problem->prefetch_bytes_per_second, .end_seconds = INFINITY};
+  quick_run_t run = {.quick = quick, .compute = delta_lane_clock_compute(), .left_seconds = quick->run_seconds};
+  run.offload = delta_lane_clock_offload(quick->problem);
+  run.prefetch = delta_lane_clock_prefetch(quick->problem);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     run.lanes[l] = (quick_lane_t){.steps = quick->lanes[l].items, .count = quick->lanes[l].count};
     const bool is_copy = l != DELTA_LANE_COMPUTE && quick->lanes[l].count > 0;

@@ -173,16 +173,12 @@ delta_status_t delta_rival_count_crossings(delta_rival_t *rival, uint32_t **out_
   return DELTA_OK;
 }
 
-static double copy_seconds(const delta_rival_t *rival, uint32_t tensor, double rate) {
-  return rate > 0 ? (double)rival->problem->tensors[tensor].size_bytes / rate : INFINITY;
-}
-
 double delta_rival_offload_seconds(const delta_rival_t *rival, uint32_t tensor) {
-  return copy_seconds(rival, tensor, rival->problem->offload_bytes_per_second);
+  return delta_problem_offload_seconds(rival->problem, rival->problem->tensors[tensor].size_bytes);
 }
 
 double delta_rival_prefetch_seconds(const delta_rival_t *rival, uint32_t tensor) {
-  return copy_seconds(rival, tensor, rival->problem->prefetch_bytes_per_second);
+  return delta_problem_prefetch_seconds(rival->problem, rival->problem->tensors[tensor].size_bytes);
 }
 
 double delta_rival_closure_seconds(delta_rival_t *rival, uint32_t tensor, uint32_t place) {

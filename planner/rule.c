@@ -96,8 +96,7 @@ static delta_status_t choose_action(const rule_walk_t *walk, const delta_gap_t *
   if (walk->rule->as_released) {
     const uint32_t producer = releaser->timeline.producer[gap->tensor];
     const double producer_seconds = producer == DELTA_PROBLEM_NONE ? 0 : problem->steps[producer].seconds;
-    const double size_bytes = (double)problem->tensors[gap->tensor].size_bytes;
-    const double copy_seconds = size_bytes / problem->offload_bytes_per_second;
+    const double copy_seconds = delta_problem_offload_seconds(problem, problem->tensors[gap->tensor].size_bytes);
     rebuilds = !was_rebuilt && 2 * copy_seconds > unit_mistake * producer_seconds;
   }
   *out_action = !rebuilds ? DELTA_ACTION_SWAP : was_rebuilt ? DELTA_ACTION_REBUILD_DROP : DELTA_ACTION_REBUILD_HOLD;

@@ -8,9 +8,8 @@
 #include "planner/lanes.h"
 
 typedef struct simulated_lane {
-  uint32_t next;      // step at the head of the queue, running or not; step_count: none left
-  bool is_running;    // the head has started
-  double end_seconds; // of a running step of the compute lane
+  uint32_t next;   // step at the head of the queue, running or not; step_count: none left
+  bool is_running; // the head has started
 } simulated_lane_t;
 
 typedef struct simulation {
@@ -19,7 +18,7 @@ typedef struct simulation {
   const delta_start_rule_t *rule;
   double now_seconds;
   simulated_lane_t lanes[DELTA_LANE_COUNT];
-  delta_transfer_t transfers[DELTA_LANE_COUNT]; // none for the compute lane
+  delta_lane_clock_t clocks[DELTA_LANE_COUNT];
 } simulation_t;
 
 static void advance_head(const simulation_t *simulation, delta_lane_t lane, simulated_lane_t *inout_lane) {
@@ -31,10 +30,10 @@ static void advance_head(const simulation_t *simulation, delta_lane_t lane, simu
 static void start_step(simulation_t *simulation, int l, delta_schedule_step_t *step) {
   step->start_seconds = simulation->now_seconds;
   if (step->kind == DELTA_STEP_RUN) {
-    simulation->lanes[l].end_seconds = simulation->now_seconds + simulation->problem->steps[step->problem_step].seconds;
+    delta_lane_clock_start(&simulation->clocks[l], simulation->problem->steps[step->problem_step].seconds, simulation->now_seconds);
   } else {
     const uint32_t buffer = step->kind == DELTA_STEP_SWAP_OUT ? step->inputs[0] : step->outputs[0];
-    delta_transfer_start(&simulation->transfers[l], (double)simulation->schedule->buffers[buffer].size_bytes, simulation->now_seconds);
+    delta_lane_clock_start(&simulation->clocks[l], (double)simulation->schedule->buffers[buffer].size_bytes, simulation->now_seconds);
   }
 }
 
@@ -49,26 +48,22 @@ static bool start_heads(simulation_t *simulation) {
     }
     any_runs |= lane->is_running;
   }
-  delta_transfers_share(simulation->problem, simulation->now_seconds, &simulation->transfers[DELTA_LANE_OFFLOAD],
-                        &simulation->transfers[DELTA_LANE_PREFETCH]);
+  delta_lane_clock_t *clocks = simulation->clocks;
+  delta_lane_clocks_share(simulation->problem, simulation->now_seconds, &clocks[DELTA_LANE_COMPUTE], &clocks[DELTA_LANE_OFFLOAD],
+                          &clocks[DELTA_LANE_PREFETCH]);
   return any_runs;
-}
-
-static double lane_end(const simulation_t *simulation, int l) {
-  if (!simulation->lanes[l].is_running) return INFINITY;
-  return l == DELTA_LANE_COMPUTE ? simulation->lanes[l].end_seconds : simulation->transfers[l].end_seconds;
 }
 
 // Lets time pass until the first running step ends, and ends all that end then.
 static void run_to_next_end(simulation_t *simulation) {
   simulation->now_seconds = INFINITY;
-  for (int l = 0; l < DELTA_LANE_COUNT; ++l) simulation->now_seconds = fmin(simulation->now_seconds, lane_end(simulation, l));
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) simulation->now_seconds = fmin(simulation->now_seconds, simulation->clocks[l].end_seconds);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {
     simulated_lane_t *lane = &simulation->lanes[l];
-    if (lane_end(simulation, l) > simulation->now_seconds) continue;
+    if (!lane->is_running || simulation->clocks[l].end_seconds > simulation->now_seconds) continue;
     simulation->schedule->steps[lane->next].end_seconds = simulation->now_seconds;
     simulation->rule->note_end(simulation->rule->self, lane->next);
-    delta_transfer_end(&simulation->transfers[l]);
+    delta_lane_clock_end(&simulation->clocks[l]);
     lane->is_running = false;
     ++lane->next;
     advance_head(simulation, (delta_lane_t)l, lane);
@@ -108,8 +103,9 @@ delta_status_t delta_simulate_sums(const delta_problem_t *problem, delta_schedul
 delta_status_t delta_simulate_by_rule(const delta_problem_t *problem, delta_schedule_t *schedule, const delta_start_rule_t *rule) {
   DELTA_RETURN_IF_ERROR(check_transfers(problem, schedule));
   simulation_t simulation = {.problem = problem, .schedule = schedule, .rule = rule};
-  simulation.transfers[DELTA_LANE_OFFLOAD].full_rate = problem->offload_bytes_per_second;
-  simulation.transfers[DELTA_LANE_PREFETCH].full_rate = problem->prefetch_bytes_per_second;
+  simulation.clocks[DELTA_LANE_COMPUTE] = delta_lane_clock_compute();
+  simulation.clocks[DELTA_LANE_OFFLOAD] = delta_lane_clock_offload(problem);
+  simulation.clocks[DELTA_LANE_PREFETCH] = delta_lane_clock_prefetch(problem);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) advance_head(&simulation, (delta_lane_t)l, &simulation.lanes[l]);
   while (start_heads(&simulation)) run_to_next_end(&simulation);
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) {

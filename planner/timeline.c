@@ -26,9 +26,9 @@ static double step_seconds(const delta_timeline_t *timeline, const delta_schedul
   const delta_problem_t *problem = timeline->problem;
   if (step->kind == DELTA_STEP_RUN) return problem->steps[step->problem_step].seconds;
   const bool is_out = step->kind == DELTA_STEP_SWAP_OUT;
-  const double rate = is_out ? problem->offload_bytes_per_second : problem->prefetch_bytes_per_second;
   const size_t size_bytes = timeline->schedule->buffers[is_out ? step->inputs[0] : step->outputs[0]].size_bytes;
-  return rate > 0 ? (double)size_bytes / rate : 0;
+  const double seconds = is_out ? delta_problem_offload_seconds(problem, size_bytes) : delta_problem_prefetch_seconds(problem, size_bytes);
+  return seconds < INFINITY ? seconds : 0;
 }
 
 static void walk_steps(delta_timeline_t *timeline) {

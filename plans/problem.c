@@ -228,6 +228,16 @@ static delta_status_t check_frame(const delta_problem_t *problem) {
   for (size_t i = 0; i < sizeof rates / sizeof *rates; ++i) {
     if (!(rates[i] >= 0) || !isfinite(rates[i])) return delta_status_make(MALFORMED, "a bandwidth of %g bytes a second", rates[i]);
   }
+  const double starts[] = {problem->offload_start_seconds, problem->prefetch_start_seconds};
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; ++i) {
+    if (!(starts[i] >= 0) || !isfinite(starts[i]) || !isfinite(starts[i] * rates[i]))
+      return delta_status_make(MALFORMED, "copies that start in %g seconds, at %g bytes a second", starts[i], rates[i]);
+  }
+  const double drags[] = {problem->offload_start_drag, problem->prefetch_start_drag, problem->offload_drag, problem->prefetch_drag};
+  for (size_t i = 0; i < sizeof drags / sizeof *drags; ++i) {
+    if (!(drags[i] >= 0 && drags[i] <= DELTA_PROBLEM_MOST_DRAG))
+      return delta_status_make(MALFORMED, "copies that take %g of compute's speed: 0 to %g is possible", drags[i], DELTA_PROBLEM_MOST_DRAG);
+  }
   if (problem->step_count > UINT32_MAX / 2 - 2) return delta_status_make(MALFORMED, "%u steps are too many", problem->step_count);
   return DELTA_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef DELTA_PLANS_PROBLEM_H_
 #define DELTA_PLANS_PROBLEM_H_
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -87,7 +88,14 @@ typedef struct delta_problem {
   double offload_bytes_per_second; // device to host
   double prefetch_bytes_per_second;
   double shared_bytes_per_second; // both directions together; 0: independent
+  // What a copy takes whatever it copies: until the lane, the system and the device are at it, and until the other lanes know that it has ended.
+  double offload_start_seconds, prefetch_start_seconds;
+  // What compute loses of its speed while a copy starts, and while its bytes are copied, at most DELTA_PROBLEM_MOST_DRAG: copies also take processors and memory.
+  double offload_start_drag, prefetch_start_drag;
+  double offload_drag, prefetch_drag;
 } delta_problem_t;
+
+#define DELTA_PROBLEM_MOST_DRAG 0.9
 
 DELTA_MUST_USE delta_status_t delta_problem_create(delta_allocator_t allocator, delta_problem_t **out_problem);
 void delta_problem_free(delta_problem_t *problem); // NULL is fine.
@@ -99,6 +107,32 @@ DELTA_MUST_USE delta_status_t delta_problem_check(const delta_problem_t *problem
 // The next in a tensor's ring; itself when it is alone.
 static inline uint32_t delta_problem_next_kin(const delta_problem_t *problem, uint32_t tensor) {
   return problem->tensors[tensor].next_kin > 0 ? problem->tensors[tensor].next_kin - 1 : tensor;
+}
+
+// What a copy takes of its lane, as bytes at the lane's bandwidth: those it copies, and those that could be copied while it starts.
+static inline double delta_problem_offload_bytes(const delta_problem_t *problem, size_t size_bytes) {
+  return (double)size_bytes + problem->offload_start_seconds * problem->offload_bytes_per_second;
+}
+static inline double delta_problem_prefetch_bytes(const delta_problem_t *problem, size_t size_bytes) {
+  return (double)size_bytes + problem->prefetch_start_seconds * problem->prefetch_bytes_per_second;
+}
+
+// How long a copy takes when nothing is shared; INFINITY where the problem has no such lane.
+static inline double delta_problem_offload_seconds(const delta_problem_t *problem, size_t size_bytes) {
+  const double rate = problem->offload_bytes_per_second;
+  return rate > 0 ? delta_problem_offload_bytes(problem, size_bytes) / rate : INFINITY;
+}
+static inline double delta_problem_prefetch_seconds(const delta_problem_t *problem, size_t size_bytes) {
+  const double rate = problem->prefetch_bytes_per_second;
+  return rate > 0 ? delta_problem_prefetch_bytes(problem, size_bytes) / rate : INFINITY;
+}
+
+// How long compute is held up while a tensor is copied below and back, by a problem that has both lanes.
+static inline double delta_problem_drag_seconds(const delta_problem_t *problem, size_t size_bytes) {
+  const double start_seconds =
+      problem->offload_start_drag * problem->offload_start_seconds + problem->prefetch_start_drag * problem->prefetch_start_seconds;
+  return start_seconds + problem->offload_drag * (double)size_bytes / problem->offload_bytes_per_second +
+         problem->prefetch_drag * (double)size_bytes / problem->prefetch_bytes_per_second;
 }
 
 // Bytes that the budget counts for `data_bytes` of data: a multiple of the alignment, and one unit for data of no bytes, so that every buffer has

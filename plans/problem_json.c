@@ -32,12 +32,12 @@ static delta_status_t read_bytes(const problem_reader_t *reader, const delta_jso
   return DELTA_OK;
 }
 
-static delta_status_t read_rate(const problem_reader_t *reader, const delta_json_value_t *object, const char *key, double *inout_rate) {
+static delta_status_t read_number(const problem_reader_t *reader, const delta_json_value_t *object, const char *key, const char *wanted,
+                                  double *inout_number) {
   if (!delta_json_find(object, key)) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, inout_rate));
-  if (isfinite(*inout_rate) && *inout_rate >= 0) return DELTA_OK;
-  return delta_status_make(MALFORMED, "%s: %s: %g is no bandwidth: a number of bytes per second, or 0 for none", reader->name, key,
-                           *inout_rate);
+  DELTA_RETURN_IF_ERROR(delta_json_get_double(reader->document, object, key, inout_number));
+  if (isfinite(*inout_number) && *inout_number >= 0) return DELTA_OK;
+  return delta_status_make(MALFORMED, "%s: %s: %g is no %s, or 0 for none", reader->name, key, *inout_number, wanted);
 }
 
 static delta_status_t copy_name(const problem_reader_t *reader, const delta_json_value_t *object, const char **out_name) {
@@ -210,9 +210,17 @@ static delta_status_t read_problem(problem_reader_t *reader) {
   delta_problem_t *problem = reader->problem;
   DELTA_RETURN_IF_ERROR(read_bytes(reader, root, "budget_bytes", true, &problem->budget_bytes));
   DELTA_RETURN_IF_ERROR(read_bytes(reader, root, "host_budget_bytes", true, &problem->host_budget_bytes));
-  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "d2h_bytes_per_s", &problem->offload_bytes_per_second));
-  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "h2d_bytes_per_s", &problem->prefetch_bytes_per_second));
-  DELTA_RETURN_IF_ERROR(read_rate(reader, root, "shared_bytes_per_s", &problem->shared_bytes_per_second));
+  static const char *const rate = "bandwidth: a number of bytes per second", *const start = "time: a number of seconds",
+                           *const drag = "part of compute's speed";
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "d2h_bytes_per_s", rate, &problem->offload_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "h2d_bytes_per_s", rate, &problem->prefetch_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "shared_bytes_per_s", rate, &problem->shared_bytes_per_second));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "d2h_start_s", start, &problem->offload_start_seconds));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "h2d_start_s", start, &problem->prefetch_start_seconds));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "d2h_start_drag", drag, &problem->offload_start_drag));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "h2d_start_drag", drag, &problem->prefetch_start_drag));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "d2h_drag", drag, &problem->offload_drag));
+  DELTA_RETURN_IF_ERROR(read_number(reader, root, "h2d_drag", drag, &problem->prefetch_drag));
   DELTA_RETURN_IF_ERROR(read_tensors(reader, root));
   DELTA_RETURN_IF_ERROR(read_nodes(reader, root));
   return delta_status_annotate(delta_problem_check(problem), "%s", reader->name);
@@ -303,6 +311,12 @@ static delta_status_t write_problem(const delta_problem_t *problem, const char *
   delta_json_write_double(&writer, "d2h_bytes_per_s", problem->offload_bytes_per_second);
   delta_json_write_double(&writer, "h2d_bytes_per_s", problem->prefetch_bytes_per_second);
   if (problem->shared_bytes_per_second > 0) delta_json_write_double(&writer, "shared_bytes_per_s", problem->shared_bytes_per_second);
+  if (problem->offload_start_seconds > 0) delta_json_write_double(&writer, "d2h_start_s", problem->offload_start_seconds);
+  if (problem->prefetch_start_seconds > 0) delta_json_write_double(&writer, "h2d_start_s", problem->prefetch_start_seconds);
+  if (problem->offload_start_drag > 0) delta_json_write_double(&writer, "d2h_start_drag", problem->offload_start_drag);
+  if (problem->prefetch_start_drag > 0) delta_json_write_double(&writer, "h2d_start_drag", problem->prefetch_start_drag);
+  if (problem->offload_drag > 0) delta_json_write_double(&writer, "d2h_drag", problem->offload_drag);
+  if (problem->prefetch_drag > 0) delta_json_write_double(&writer, "h2d_drag", problem->prefetch_drag);
   delta_json_begin_array(&writer, "tensors");
   for (uint32_t t = 0; t < problem->tensor_count; ++t) write_tensor(&writer, problem, names, t);
   delta_json_end_array(&writer);

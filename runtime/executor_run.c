@@ -28,6 +28,7 @@ static delta_status_t copy_in_line(delta_executor_t *executor, uint32_t index, d
   const double seconds = copy->end_seconds - copy->start_seconds;
   result->lanes[lane].busy_seconds += seconds;
   result->lanes[lane].copied_bytes += (double)copy->size_bytes;
+  ++result->lanes[lane].copies;
   result->lanes[DELTA_LANE_COMPUTE].wait_seconds += seconds;
   return status;
 }

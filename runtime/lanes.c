@@ -162,6 +162,7 @@ static void run_copies(lane_thread_t *thread) {
     set_copy(thread, NULL);
     thread->times.busy_seconds += copy->end_seconds - copy->start_seconds;
     thread->times.copied_bytes += (double)copy->size_bytes;
+    ++thread->times.copies;
     if (status) {
       pthread_mutex_lock(&lanes->mutex);
       fail(lanes, status);

@@ -44,7 +44,14 @@ typedef struct delta_lane_work {
 typedef struct delta_lane_times {
   double busy_seconds, wait_seconds;
   double copied_bytes;
+  uint32_t copies;
 } delta_lane_times_t;
+
+// What the bytes of a lane's copies took: how long it was busy without the starts of copies, which are not all of it.
+static inline double delta_lane_byte_seconds(const delta_lane_times_t *times, double start_seconds) {
+  const double byte_seconds = times->busy_seconds - times->copies * start_seconds, least_seconds = 0.1 * times->busy_seconds;
+  return byte_seconds > least_seconds ? byte_seconds : least_seconds;
+}
 
 // How far a pass through a schedule has come: for each lane the steps up to and including its last that has ended; 0: none.
 typedef struct delta_run_point {

@@ -28,18 +28,21 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
 // The least budget: that with all states in the arena, or that with all below that may be.
 delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t *minimum_bytes = &maker->plan->totals.minimum_budget_bytes;
   *minimum_bytes = maker->resident_minimum_bytes;
-  maker->resident_program_bytes = maker->resident_minimum_bytes - totals->state_bytes;
+  maker->resident_program_bytes = larger(maker->resident_minimum_bytes - totals->state_bytes, maker->other_program_bytes);
+  maker->resident_minimum_bytes = totals->state_bytes + maker->resident_program_bytes;
   if (!delta_policy_keeps_budgets(maker->policy)) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(list_movable(maker));
   if (maker->movable_count == 0) return DELTA_OK;
   uint64_t below_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, maker->movable_count, &below_bytes));
-  maker->below_program_bytes = below_bytes - totals->state_bytes;
+  maker->below_program_bytes = larger(below_bytes - totals->state_bytes, maker->other_program_bytes);
   if (below_bytes < *minimum_bytes) *minimum_bytes = below_bytes;
   return DELTA_OK;
 }
@@ -59,13 +62,14 @@ static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t progra
 // number; between them it is halved a few times. All of them are known to do.
 static delta_status_t halve_homes(delta_plan_maker_t *maker, uint32_t *out_count) {
   enum { MOST_TRIALS = 4 };
+  const delta_plan_totals_t *totals = &maker->plan->totals;
   uint64_t minimum_bytes;
   uint32_t least = count_below_for(maker, maker->resident_program_bytes), most = maker->movable_count;
   uint32_t next = count_below_for(maker, maker->below_program_bytes);
   for (int trial = 0; trial < MOST_TRIALS && least < most; ++trial) {
     if (next >= most) next = least + (most - least) / 2;
     DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, next, &minimum_bytes));
-    if (minimum_bytes <= maker->plan->totals.budget_bytes) {
+    if (larger(minimum_bytes, totals->state_bytes + maker->other_program_bytes) <= totals->budget_bytes) {
       most = next;
     } else {
       least = next + 1;

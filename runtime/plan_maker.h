@@ -29,7 +29,8 @@ typedef struct delta_plan_maker {
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
-      below_program_bytes; // the least that programs need beside states: with all in the arena, with all below that may be
+      below_program_bytes;      // the least that programs need beside states: with all in the arena, with all below that may be
+  uint64_t other_program_bytes; // what a program that is none of the parts needs beside states, where the budget allows
 } delta_plan_maker_t;
 
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.

@@ -68,7 +68,8 @@ delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allo
   const double start_seconds = delta_clock_seconds();
   const delta_plan_options_t plan_options = {.time_limit_seconds = options->time_limit_seconds};
   delta_device_t granules = {.granule_bytes = options->granule_bytes}; // all of a device that planning looks at
-  delta_plan_maker_t maker = {.options = &plan_options, .allocator = allocator, .device = &granules};
+  delta_plan_maker_t maker = {
+      .options = &plan_options, .allocator = allocator, .device = &granules, .other_program_bytes = options->other_program_bytes};
   delta_status_t status = refit(options, &maker);
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker.planners[i]);
   if (status) {

@@ -11,8 +11,9 @@ typedef struct delta_refit_options {
   uint64_t budget_bytes;
   double offload_bytes_per_second, prefetch_bytes_per_second; // 0: as the parts' problems have them
   bool avoids_tier;                                           // nothing lies below, whatever the plan's host budget
-  const double *step_seconds; // of the first program's problem, by step, as measured; NULL: as its problem has them
-  double time_limit_seconds;  // of policies that search
+  const double *step_seconds;   // of the first program's problem, by step, as measured; NULL: as its problem has them
+  double time_limit_seconds;    // of policies that search
+  uint64_t other_program_bytes; // so many states go below that this is left beside the others, as far as the budget allows
 } delta_refit_options_t;
 
 // A plan whose states lie where the budget allows. It borrows the strings of the given one, which outlives it. A policy that releases nothing gives way to delta-fixed

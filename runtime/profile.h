@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "plans/problem.h"
 #include "runtime/device.h"
 
 enum { DELTA_PROFILE_KEY_BYTES = 96, DELTA_PROFILE_VERSION = 3 };
@@ -24,11 +25,18 @@ enum { DELTA_PROFILE_KEY_BYTES = 96, DELTA_PROFILE_VERSION = 3 };
   X(PREFETCH, prefetch_bytes_per_second, 1e3, 1e15) \
   X(SHARED, shared_bytes_per_second, 0, 1e15)
 
-// The same beside compute, and copies within memory: of devices that were measured.
+// The same beside compute; copies within memory; what a copy takes to start, and what compute loses of its speed while one starts and while its bytes are copied: of
+// devices that were measured.
 #define DELTA_PROFILE_OPTIONAL_NUMBERS(X)                                 \
   X(OFFLOAD_BESIDE, offload_beside_compute_bytes_per_second, 1e3, 1e15)   \
   X(PREFETCH_BESIDE, prefetch_beside_compute_bytes_per_second, 1e3, 1e15) \
-  X(COPY, copy_bytes_per_second, 1e3, 1e15)
+  X(COPY, copy_bytes_per_second, 1e3, 1e15)                               \
+  X(OFFLOAD_START, offload_start_seconds, 0, 1)                           \
+  X(PREFETCH_START, prefetch_start_seconds, 0, 1)                         \
+  X(OFFLOAD_START_DRAG, offload_start_drag, 0, DELTA_PROBLEM_MOST_DRAG)   \
+  X(PREFETCH_START_DRAG, prefetch_start_drag, 0, DELTA_PROBLEM_MOST_DRAG) \
+  X(OFFLOAD_DRAG, offload_drag, 0, DELTA_PROBLEM_MOST_DRAG)               \
+  X(PREFETCH_DRAG, prefetch_drag, 0, DELTA_PROBLEM_MOST_DRAG)
 
 #define DELTA_PROFILE_NUMBERS(X) \
   DELTA_PROFILE_DEVICE_NUMBERS(X) DELTA_ROOFLINE_NUMBERS(X) DELTA_PROFILE_TRANSFER_NUMBERS(X) DELTA_PROFILE_OPTIONAL_NUMBERS(X)

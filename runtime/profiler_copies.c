@@ -1,156 +1,279 @@
-// Measuring how fast memory is copied, and how fast the tier below the arena takes and gives bytes: alone, and beside a thread that keeps memory busy, as
-// compute does, and both ways at once. For devices whose memory is the host's.
-#include <pthread.h>
-#include <stdatomic.h>
+// Measuring how fast memory is copied, and what copies to the tier below the arena and back take: alone, and on their lanes beside compute on all processors, both ways at
+// once, and how much compute loses to them. For devices whose memory is the host's.
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/lanes.h"
 #include "runtime/profiler_parts.h"
 #include "runtime/tier.h"
 
-enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, ALIGNMENT_BYTES = 4096 };
+// A small copy is what it takes to start one.
+enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, SMALL_BYTES = 4096, ALIGNMENT_BYTES = 4096 };
+// Compute goes through a piece that stays in caches and, beside large copies, one that does not, as kernels do. A unit beside a small copy outlasts it.
+enum { NEAR_BYTES = 1 << 20, FAR_BYTES = 8 << 20, NEAR_FILLS = 8, MOST_FILLS = 256, SMALL_UNITS = 80, UNITS = 24 };
+static const double small_unit_seconds = 4e-4;
+// A lane has more large copies than it comes to.
+enum { COPIES = 512, PASSES = 3 };
 
-// Two halves: transfers use the first, the busy thread copies between the parts of the second.
+// Three parts of memory and two of the tier: what is copied below, what is copied back, and what compute works on.
 typedef struct copy_bench {
-  char *memory; // Owned; 2 * BLOCKS blocks, aligned within the allocation
-  void *allocation;
-  delta_tier_t *tier, *second; // Owned.
-  atomic_bool stops;
-  atomic_size_t read_blocks;
-  delta_status_t read_status; // of the thread that reads
+  delta_device_t *device; // Borrowed.
+  uint8_t *memory;        // aligned within the allocation
+  void *allocation;       // Owned.
+  delta_tier_t *tier;     // Owned.
+  delta_lanes_t *lanes;   // Owned.
+  delta_region_t region;  // Owns the rest.
+  delta_schedule_t schedule;
+  delta_lane_work_t work;
+  delta_lane_copy_t *copies[DELTA_LANE_COUNT];
+  double *signal_seconds; // by small unit
+  int small_fills;        // of a small unit
 } copy_bench_t;
 
-static void *keep_busy(void *self) {
-  copy_bench_t *bench = self;
-  char *half = bench->memory + (size_t)BLOCKS * BLOCK_BYTES;
-  while (!atomic_load(&bench->stops)) memcpy(half, half + (size_t)BLOCKS / 2 * BLOCK_BYTES, (size_t)BLOCKS / 2 * BLOCK_BYTES);
-  return NULL;
-}
+// What runs beside compute: large copies one after another, or a small one for each unit of compute.
+typedef struct copy_load {
+  bool writes, reads, is_small;
+} copy_load_t;
+
+// What one run of a load has shown, by lane.
+typedef struct copy_facts {
+  double lost_seconds; // by compute, for each second of large copies or for each small copy
+  double copy_seconds; // of a copy, from when it could start
+  double bytes_per_second;
+} copy_facts_t;
+
+typedef struct copy_samples {
+  double lost_seconds[PASSES], copy_seconds[PASSES], bytes_per_second[PASSES];
+} copy_samples_t;
+
+static const copy_load_t loads[] = {{.writes = true, .is_small = true},
+                                    {.reads = true, .is_small = true},
+                                    {.writes = true},
+                                    {.reads = true},
+                                    {.writes = true, .reads = true}};
+enum { SMALL_WRITES, SMALL_READS, WRITES, READS, BOTH, LOAD_COUNT };
+
+static uint8_t *part_of(const copy_bench_t *bench, delta_lane_t lane) { return bench->memory + (size_t)lane * BLOCKS * BLOCK_BYTES; }
+
+// ---- Alone
 
 // Bytes a second of one pass over the blocks.
-static delta_status_t time_pass(copy_bench_t *bench, bool writes, double *out_speed) {
+static delta_status_t time_pass(const copy_bench_t *bench, bool writes, double *out_speed) {
+  uint8_t *memory = part_of(bench, writes ? DELTA_LANE_OFFLOAD : DELTA_LANE_PREFETCH);
   const double start_seconds = delta_clock_seconds();
-  for (size_t block = 0; block < BLOCKS; ++block) {
-    const size_t offset = block * BLOCK_BYTES;
-    DELTA_RETURN_IF_ERROR(writes ? delta_tier_write(bench->tier, offset, bench->memory + offset, BLOCK_BYTES)
-                                 : delta_tier_read(bench->tier, offset, bench->memory + offset, BLOCK_BYTES));
-  }
+  for (size_t offset = 0; offset < (size_t)BLOCKS * BLOCK_BYTES; offset += BLOCK_BYTES)
+    DELTA_RETURN_IF_ERROR(writes ? delta_tier_write(bench->tier, offset, memory + offset, BLOCK_BYTES)
+                                 : delta_tier_read(bench->tier, offset, memory + offset, BLOCK_BYTES));
   *out_speed = (double)BLOCKS * BLOCK_BYTES / (delta_clock_seconds() - start_seconds);
   return DELTA_OK;
 }
 
-// The median of three passes each way.
-static delta_status_t time_transfers(copy_bench_t *bench, double *out_offload, double *out_prefetch) {
-  enum { PASSES = 3 };
+static delta_status_t measure_alone(const copy_bench_t *bench, delta_profile_t *profile) {
   double offload[PASSES], prefetch[PASSES];
   for (int pass = 0; pass < PASSES; ++pass) {
     DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[pass]));
     DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[pass]));
   }
-  *out_offload = delta_profiler_quantile(offload, PASSES, 0.5);
-  *out_prefetch = delta_profiler_quantile(prefetch, PASSES, 0.5);
+  delta_profile_set_number(profile, DELTA_PROFILE_OFFLOAD, delta_profiler_quantile(offload, PASSES, 0.5), delta_profile_measured);
+  delta_profile_set_number(profile, DELTA_PROFILE_PREFETCH, delta_profiler_quantile(prefetch, PASSES, 0.5), delta_profile_measured);
   return DELTA_OK;
-}
-
-// The other direction, over and over, to the upper half of the blocks.
-static void *keep_reading(void *self) {
-  copy_bench_t *bench = self;
-  for (size_t block = BLOCKS / 2; !atomic_load(&bench->stops); block = block + 1 < BLOCKS ? block + 1 : BLOCKS / 2) {
-    const size_t offset = block * BLOCK_BYTES;
-    delta_status_t status = delta_tier_read(bench->tier, offset, bench->memory + offset, BLOCK_BYTES);
-    if (status) {
-      bench->read_status = status;
-      return NULL;
-    }
-    atomic_fetch_add(&bench->read_blocks, 1);
-  }
-  return NULL;
-}
-
-// Bytes a second of both directions together. A tier is for one thread: what is written goes to a second one.
-static delta_status_t time_both(copy_bench_t *bench, double *out_speed) {
-  enum { PASSES = 3 };
-  pthread_t thread;
-  delta_status_t status = DELTA_OK;
-  atomic_store(&bench->stops, false);
-  if (pthread_create(&thread, NULL, keep_reading, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to copy back");
-  const double start_seconds = delta_clock_seconds();
-  size_t written_blocks = 0;
-  for (; !status && written_blocks < (size_t)PASSES * BLOCKS / 2; ++written_blocks) {
-    const size_t offset = written_blocks % (BLOCKS / 2) * BLOCK_BYTES;
-    status = delta_tier_write(bench->second, offset, bench->memory + offset, BLOCK_BYTES);
-  }
-  const double seconds = delta_clock_seconds() - start_seconds;
-  const size_t blocks = written_blocks + atomic_load(&bench->read_blocks);
-  atomic_store(&bench->stops, true);
-  pthread_join(thread, NULL);
-  *out_speed = (double)blocks * BLOCK_BYTES / seconds;
-  return delta_status_join(status, bench->read_status);
 }
 
 static double time_copy(const copy_bench_t *bench) {
-  enum { PASSES = 5 };
-  const size_t half_bytes = (size_t)BLOCKS * BLOCK_BYTES;
-  double speeds[PASSES];
-  for (int pass = 0; pass < PASSES; ++pass) {
+  enum { COPY_PASSES = 5 };
+  const size_t part_bytes = (size_t)BLOCKS * BLOCK_BYTES;
+  double speeds[COPY_PASSES];
+  for (int pass = 0; pass < COPY_PASSES; ++pass) {
     const double start_seconds = delta_clock_seconds();
-    memcpy(bench->memory, bench->memory + half_bytes, half_bytes);
-    speeds[pass] = (double)half_bytes / (delta_clock_seconds() - start_seconds);
+    memcpy(bench->memory, bench->memory + part_bytes, part_bytes);
+    speeds[pass] = (double)part_bytes / (delta_clock_seconds() - start_seconds);
   }
-  return delta_profiler_quantile(speeds, PASSES, 0.5);
+  return delta_profiler_quantile(speeds, COPY_PASSES, 0.5);
 }
 
-// Times both ways under the names of two numbers.
-static delta_status_t measure_transfers(copy_bench_t *bench, delta_profile_id_t offload, delta_profile_id_t prefetch,
-                                        delta_profile_t *profile) {
-  double offload_speed, prefetch_speed;
-  DELTA_RETURN_IF_ERROR(time_transfers(bench, &offload_speed, &prefetch_speed));
-  delta_profile_set_number(profile, offload, offload_speed, delta_profile_measured);
-  delta_profile_set_number(profile, prefetch, prefetch_speed, delta_profile_measured);
+// ---- Beside compute
+
+// A schedule of units of compute with a copy of each lane behind each. Small copies wait for the unit before them.
+static delta_status_t make_schedule(copy_bench_t *bench) {
+  delta_region_t *region = &bench->region;
+  delta_schedule_t *schedule = &bench->schedule;
+  schedule->step_count = COPIES * DELTA_LANE_COUNT;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, schedule->step_count, &schedule->steps));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, SMALL_UNITS, &bench->signal_seconds));
+  for (int l = 0; l < DELTA_LANE_COUNT; ++l) DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, COPIES, &bench->copies[l]));
+  for (uint32_t s = 0; s < schedule->step_count; ++s) {
+    delta_schedule_step_t *step = &schedule->steps[s];
+    step->lane = (delta_lane_t)(s % DELTA_LANE_COUNT);
+    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, 1, &step->waits));
+    step->waits[0] = s - s % DELTA_LANE_COUNT;
+  }
+  bench->work = (delta_lane_work_t){.schedule = schedule, .tier = bench->tier, .patience_seconds = INFINITY};
   return DELTA_OK;
 }
 
-static delta_status_t time_beside(copy_bench_t *bench, delta_profile_t *profile) {
-  pthread_t thread;
-  atomic_store(&bench->stops, false);
-  if (pthread_create(&thread, NULL, keep_busy, bench) != 0) return delta_status_make(OUT_OF_MEMORY, "no thread to keep memory busy");
-  const delta_status_t status = measure_transfers(bench, DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_PREFETCH_BESIDE, profile);
-  atomic_store(&bench->stops, true);
-  pthread_join(thread, NULL);
-  return status;
+static void prepare_lane(copy_bench_t *bench, delta_lane_t lane, const copy_load_t *load) {
+  const bool runs = lane == DELTA_LANE_OFFLOAD ? load->writes : load->reads;
+  const uint32_t count = load->is_small ? SMALL_UNITS : COPIES;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t s = i * DELTA_LANE_COUNT + (uint32_t)lane;
+    const size_t block = i % (BLOCKS / 2) + (lane == DELTA_LANE_PREFETCH ? BLOCKS / 2 : 0), offset_bytes = block * BLOCK_BYTES;
+    bench->schedule.steps[s].wait_count = load->is_small;
+    bench->schedule.steps[s].host_offset_bytes = offset_bytes;
+    bench->copies[lane][i] = (delta_lane_copy_t){.step = s,
+                                                 .memory = part_of(bench, lane) + offset_bytes,
+                                                 .size_bytes = load->is_small ? SMALL_BYTES : BLOCK_BYTES,
+                                                 .tensor_name = "block"};
+  }
+  bench->work.copies[lane] = (delta_lane_copies_t){.items = bench->copies[lane], .count = runs ? count : 0};
 }
 
-static delta_status_t make_tier(delta_log_sink_t log, delta_allocator_t allocator, delta_tier_t **out_tier) {
-  DELTA_RETURN_IF_ERROR(delta_tier_create_file(NULL, log, allocator, out_tier));
-  return delta_tier_reserve(*out_tier, (uint64_t)BLOCKS * BLOCK_BYTES);
+static delta_status_t compute_unit(const copy_bench_t *bench, bool is_small) {
+  delta_device_t *device = bench->device;
+  uint8_t *memory = part_of(bench, DELTA_LANE_COMPUTE);
+  for (int i = 0; i < (is_small ? bench->small_fills : NEAR_FILLS); ++i)
+    DELTA_RETURN_IF_ERROR(device->driver->fill(device, DELTA_LANE_COMPUTE, memory, (uint8_t)i, NEAR_BYTES));
+  return is_small ? DELTA_OK : device->driver->fill(device, DELTA_LANE_COMPUTE, memory, 0, FAR_BYTES);
+}
+
+static delta_status_t compute_units(copy_bench_t *bench, const copy_load_t *load, bool signals, double *out_seconds) {
+  const double start_seconds = delta_clock_seconds();
+  for (uint32_t i = 0; i < (load->is_small ? SMALL_UNITS : UNITS); ++i) {
+    DELTA_RETURN_IF_ERROR(compute_unit(bench, load->is_small));
+    if (!signals) continue;
+    bench->signal_seconds[i] = delta_clock_seconds();
+    delta_lanes_signal(bench->lanes, i * DELTA_LANE_COUNT);
+  }
+  *out_seconds = delta_clock_seconds() - start_seconds;
+  return DELTA_OK;
+}
+
+// The first units bring threads and caches to work: the shortest of many counts.
+static delta_status_t size_small_units(copy_bench_t *bench) {
+  double least_seconds = small_unit_seconds;
+  bench->small_fills = NEAR_FILLS;
+  for (int i = 0; i < SMALL_UNITS; ++i) {
+    const double start_seconds = delta_clock_seconds();
+    DELTA_RETURN_IF_ERROR(compute_unit(bench, true));
+    least_seconds = fmin(least_seconds, delta_clock_seconds() - start_seconds);
+  }
+  bench->small_fills = (int)fmin(MOST_FILLS, NEAR_FILLS * small_unit_seconds / least_seconds);
+  return DELTA_OK;
+}
+
+// A small copy as the step that needs it sees it: from when it may start, the one before it having ended.
+static double small_seconds(const copy_bench_t *bench, delta_lane_t lane) {
+  double seconds[SMALL_UNITS], last_seconds = 0;
+  for (uint32_t i = 0; i < SMALL_UNITS; ++i) {
+    const double end_seconds = bench->copies[lane][i].end_seconds;
+    seconds[i] = end_seconds - fmax(bench->signal_seconds[i], last_seconds);
+    last_seconds = end_seconds;
+  }
+  return fmax(0, delta_profiler_quantile(seconds, SMALL_UNITS, 0.5));
+}
+
+// Units of compute without copies, and as many beside them.
+static delta_status_t run_load(copy_bench_t *bench, const copy_load_t *load, copy_facts_t *out_facts) {
+  static const delta_run_point_t start = {0};
+  delta_lane_times_t times[DELTA_LANE_COUNT];
+  double alone_seconds, beside_seconds;
+  for (int l = DELTA_LANE_OFFLOAD; l < DELTA_LANE_COUNT; ++l) prepare_lane(bench, (delta_lane_t)l, load);
+  DELTA_RETURN_IF_ERROR(compute_units(bench, load, false, &alone_seconds));
+  delta_lane_work_begin(&bench->work, &start);
+  DELTA_RETURN_IF_ERROR(delta_lanes_begin(bench->lanes, &bench->work, &start));
+  delta_status_t status = compute_units(bench, load, load->is_small, &beside_seconds);
+  status = delta_status_join(status, delta_lanes_end(bench->lanes, load->is_small ? bench->schedule.step_count : DELTA_LANE_COUNT, times));
+  if (status) return status;
+  const delta_lane_t lane = load->writes ? DELTA_LANE_OFFLOAD : DELTA_LANE_PREFETCH;
+  const double lost_seconds = fmax(0, beside_seconds - alone_seconds);
+  const double copied_bytes = times[DELTA_LANE_OFFLOAD].copied_bytes + times[DELTA_LANE_PREFETCH].copied_bytes;
+  out_facts->lost_seconds = lost_seconds / (load->is_small ? SMALL_UNITS : beside_seconds);
+  out_facts->copy_seconds = load->is_small ? small_seconds(bench, lane) : times[lane].busy_seconds * BLOCK_BYTES / times[lane].copied_bytes;
+  out_facts->bytes_per_second = copied_bytes / fmax(times[DELTA_LANE_OFFLOAD].busy_seconds, times[DELTA_LANE_PREFETCH].busy_seconds);
+  return DELTA_OK;
+}
+
+static double middle(double samples[PASSES]) { return delta_profiler_quantile(samples, PASSES, 0.5); }
+
+static void set_part(delta_profile_t *profile, delta_profile_id_t id, double part) {
+  delta_profile_set_number(profile, id, fmin(fmax(0, part), DELTA_PROBLEM_MOST_DRAG), delta_profile_measured);
+}
+
+// The numbers of one lane. What a large copy takes is its start and its bytes; so is what compute loses to it.
+static void keep_lane(const copy_facts_t *small, const copy_facts_t *large, const delta_profile_id_t ids[4], delta_profile_t *profile) {
+  const double more_bytes = BLOCK_BYTES - SMALL_BYTES, least_seconds = large->copy_seconds / 2;
+  const double byte_seconds = fmax(large->copy_seconds - small->copy_seconds, least_seconds) / more_bytes;
+  const double start_seconds = fmin(fmax(0, small->copy_seconds - SMALL_BYTES * byte_seconds), 1);
+  const double copy_lost_seconds = large->lost_seconds * large->copy_seconds;
+  delta_profile_set_number(profile, ids[0], 1 / byte_seconds, delta_profile_measured);
+  delta_profile_set_number(profile, ids[1], start_seconds, delta_profile_measured);
+  set_part(profile, ids[2], start_seconds > 0 ? small->lost_seconds / start_seconds : 0);
+  set_part(profile, ids[3], (copy_lost_seconds - small->lost_seconds) / (BLOCK_BYTES * byte_seconds));
+}
+
+static delta_status_t measure_beside(copy_bench_t *bench, delta_profile_t *profile) {
+  static const delta_profile_id_t offload[] = {DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_OFFLOAD_START, DELTA_PROFILE_OFFLOAD_START_DRAG,
+                                               DELTA_PROFILE_OFFLOAD_DRAG},
+                                  prefetch[] = {DELTA_PROFILE_PREFETCH_BESIDE, DELTA_PROFILE_PREFETCH_START,
+                                                DELTA_PROFILE_PREFETCH_START_DRAG, DELTA_PROFILE_PREFETCH_DRAG};
+  copy_samples_t samples[LOAD_COUNT];
+  copy_facts_t facts[LOAD_COUNT];
+  DELTA_RETURN_IF_ERROR(size_small_units(bench));
+  for (int pass = 0; pass < PASSES; ++pass) {
+    for (int i = 0; i < LOAD_COUNT; ++i) {
+      DELTA_RETURN_IF_ERROR(run_load(bench, &loads[i], &facts[i]));
+      samples[i].lost_seconds[pass] = facts[i].lost_seconds;
+      samples[i].copy_seconds[pass] = facts[i].copy_seconds;
+      samples[i].bytes_per_second[pass] = facts[i].bytes_per_second;
+    }
+  }
+  for (int i = 0; i < LOAD_COUNT; ++i)
+    facts[i] = (copy_facts_t){middle(samples[i].lost_seconds), middle(samples[i].copy_seconds), middle(samples[i].bytes_per_second)};
+  keep_lane(&facts[SMALL_WRITES], &facts[WRITES], offload, profile);
+  keep_lane(&facts[SMALL_READS], &facts[READS], prefetch, profile);
+  delta_profile_set_number(profile, DELTA_PROFILE_SHARED, facts[BOTH].bytes_per_second, delta_profile_measured);
+  return DELTA_OK;
+}
+
+// ---- Life
+
+static delta_status_t open_bench(copy_bench_t *bench, delta_allocator_t allocator, delta_log_sink_t log) {
+  const size_t size_bytes = (size_t)DELTA_LANE_COUNT * BLOCKS * BLOCK_BYTES;
+  DELTA_RETURN_IF_ERROR(delta_allocate(allocator, size_bytes + ALIGNMENT_BYTES, 1, &bench->allocation));
+  bench->memory = (uint8_t *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
+  memset(bench->memory, 1, size_bytes);
+  DELTA_RETURN_IF_ERROR(delta_tier_create_file(NULL, log, allocator, &bench->tier));
+  DELTA_RETURN_IF_ERROR(delta_tier_reserve(bench->tier, (uint64_t)BLOCKS * BLOCK_BYTES));
+  DELTA_RETURN_IF_ERROR(delta_lanes_create(allocator, &bench->lanes));
+  return make_schedule(bench);
 }
 
 static delta_status_t measure(copy_bench_t *bench, delta_profile_t *profile, delta_allocator_t allocator, delta_log_sink_t log) {
-  const size_t size_bytes = (size_t)2 * BLOCKS * BLOCK_BYTES;
-  DELTA_RETURN_IF_ERROR(delta_allocate(allocator, size_bytes + ALIGNMENT_BYTES, 1, &bench->allocation));
-  bench->memory = (char *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
-  memset(bench->memory, 1, size_bytes);
+  DELTA_RETURN_IF_ERROR(open_bench(bench, allocator, log));
   delta_profile_set_number(profile, DELTA_PROFILE_COPY, time_copy(bench), delta_profile_measured);
-  DELTA_RETURN_IF_ERROR(make_tier(log, allocator, &bench->tier));
-  DELTA_RETURN_IF_ERROR(measure_transfers(bench, DELTA_PROFILE_OFFLOAD, DELTA_PROFILE_PREFETCH, profile));
-  double both_speed;
-  DELTA_RETURN_IF_ERROR(make_tier(log, allocator, &bench->second));
-  DELTA_RETURN_IF_ERROR(time_both(bench, &both_speed));
-  delta_profile_set_number(profile, DELTA_PROFILE_SHARED, both_speed, delta_profile_measured);
-  return time_beside(bench, profile);
+  DELTA_RETURN_IF_ERROR(measure_alone(bench, profile));
+  return measure_beside(bench, profile);
+}
+
+static delta_status_t measure_file(delta_profiler_t *profiler) {
+  copy_bench_t bench = {.device = profiler->options.device};
+  delta_region_init(&bench.region, profiler->allocator);
+  delta_status_t status = measure(&bench, profiler->profile, profiler->allocator, profiler->options.log);
+  delta_lanes_destroy(bench.lanes); // no copy is lost: all were waited for
+  delta_tier_destroy(bench.tier);
+  delta_region_deinit(&bench.region);
+  delta_release(profiler->allocator, bench.allocation);
+  return status;
 }
 
 delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   delta_profile_t *profile = profiler->profile;
-  if (profiler->options.only_read || delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE)) return DELTA_OK;
-  copy_bench_t bench = {0};
+  const bool is_known =
+      delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE) && delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_START);
+  if (profiler->options.only_read || is_known) return DELTA_OK;
   const double start_seconds = delta_clock_seconds();
-  delta_status_t status = profiler->options.device->has_queues ? delta_profiler_measure_queues(profiler)
-                                                               : measure(&bench, profile, profiler->allocator, profiler->options.log);
-  delta_tier_destroy(bench.second);
-  delta_tier_destroy(bench.tier);
-  delta_release(profiler->allocator, bench.allocation);
+  delta_status_t status = profiler->options.device->has_queues ? delta_profiler_measure_queues(profiler) : measure_file(profiler);
   profiler->seconds += delta_clock_seconds() - start_seconds;
   profiler->is_changed = true;
   if (!status || delta_status_code(status) == DELTA_STATUS_OUT_OF_MEMORY) return status;

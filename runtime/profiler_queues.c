@@ -3,7 +3,7 @@
 #include "runtime/profiler_parts.h"
 #include "runtime/tier.h"
 
-enum { BLOCK_BYTES = 8 << 20, BLOCKS = 8, PASSES = 3, LAUNCHES = 256, MOST_FILLS = 256 };
+enum { BLOCK_BYTES = 8 << 20, BLOCKS = 8, SMALL_BYTES = 4096, SMALL_COPIES = 64, PASSES = 3, LAUNCHES = 256, MOST_FILLS = 256 };
 static const size_t part_bytes = (size_t)BLOCKS * BLOCK_BYTES;
 
 // The arena has a part a lane; the tier one for each direction.
@@ -17,6 +17,7 @@ typedef struct queue_bench {
 // What runs at the same time.
 typedef struct queue_load {
   bool offloads, prefetches;
+  bool is_small;  // copies of no size to speak of
   uint32_t fills; // of the part of compute
 } queue_load_t;
 
@@ -26,11 +27,12 @@ static uint8_t *part_of(const queue_bench_t *bench, delta_lane_t lane) {
 
 static uint32_t mark_of(delta_lane_t lane, bool is_end) { return 2 * (uint32_t)lane + is_end; }
 
-static delta_status_t put_copies(const queue_bench_t *bench, delta_lane_t lane) {
+static delta_status_t put_copies(const queue_bench_t *bench, const queue_load_t *load, delta_lane_t lane) {
   const bool writes = lane == DELTA_LANE_OFFLOAD;
-  for (size_t offset = 0; offset < part_bytes; offset += BLOCK_BYTES)
+  const size_t copy_bytes = load->is_small ? SMALL_BYTES : BLOCK_BYTES, all_bytes = load->is_small ? SMALL_COPIES * copy_bytes : part_bytes;
+  for (size_t offset = 0; offset < all_bytes; offset += copy_bytes)
     DELTA_RETURN_IF_ERROR(
-        delta_tier_enqueue(bench->tier, lane, writes, (writes ? 0 : part_bytes) + offset, part_of(bench, lane) + offset, BLOCK_BYTES));
+        delta_tier_enqueue(bench->tier, lane, writes, (writes ? 0 : part_bytes) + offset, part_of(bench, lane) + offset, copy_bytes));
   return DELTA_OK;
 }
 
@@ -54,7 +56,7 @@ static delta_status_t run_load(const queue_bench_t *bench, const queue_load_t *l
     const delta_lane_t lane = (delta_lane_t)l;
     if (!is_loaded(load, lane)) continue;
     DELTA_RETURN_IF_ERROR(device->driver->mark(device, lane, mark_of(lane, false)));
-    DELTA_RETURN_IF_ERROR(lane == DELTA_LANE_COMPUTE ? put_fills(bench, load->fills) : put_copies(bench, lane));
+    DELTA_RETURN_IF_ERROR(lane == DELTA_LANE_COMPUTE ? put_fills(bench, load->fills) : put_copies(bench, load, lane));
     DELTA_RETURN_IF_ERROR(device->driver->mark(device, lane, mark_of(lane, true)));
   }
   DELTA_RETURN_IF_ERROR(device->driver->synchronize(device));
@@ -88,6 +90,17 @@ static delta_status_t measure_load(const queue_bench_t *bench, queue_load_t load
   return DELTA_OK;
 }
 
+// What a copy takes whatever its bytes.
+static delta_status_t measure_start(const queue_bench_t *bench, queue_load_t load, delta_profile_id_t id, delta_profile_t *profile) {
+  double seconds;
+  load.is_small = true;
+  DELTA_RETURN_IF_ERROR(time_load(bench, &load, &seconds));
+  const double speed = delta_profile_number(profile, load.offloads ? DELTA_PROFILE_OFFLOAD : DELTA_PROFILE_PREFETCH);
+  const double start_seconds = seconds / SMALL_COPIES - SMALL_BYTES / speed;
+  delta_profile_set_number(profile, id, start_seconds > 0 ? start_seconds : 0, delta_profile_measured);
+  return DELTA_OK;
+}
+
 // As many fills as last while a copy runs that takes so long alone.
 static uint32_t fills_beside(const queue_bench_t *bench, double copy_seconds) {
   const double fills = bench->fill_seconds > 0 ? 2 * copy_seconds / bench->fill_seconds + 1 : MOST_FILLS;
@@ -100,6 +113,8 @@ static delta_status_t measure_copies(queue_bench_t *bench, delta_profile_t *prof
   DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.offloads = true}, DELTA_PROFILE_OFFLOAD, profile, &offload_seconds));
   DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.prefetches = true}, DELTA_PROFILE_PREFETCH, profile, &prefetch_seconds));
   DELTA_RETURN_IF_ERROR(measure_load(bench, (queue_load_t){.offloads = true, .prefetches = true}, DELTA_PROFILE_SHARED, profile, &seconds));
+  DELTA_RETURN_IF_ERROR(measure_start(bench, (queue_load_t){.offloads = true}, DELTA_PROFILE_OFFLOAD_START, profile));
+  DELTA_RETURN_IF_ERROR(measure_start(bench, (queue_load_t){.prefetches = true}, DELTA_PROFILE_PREFETCH_START, profile));
   const queue_load_t offload = {.offloads = true, .fills = fills_beside(bench, offload_seconds)},
                      prefetch = {.prefetches = true, .fills = fills_beside(bench, prefetch_seconds)};
   DELTA_RETURN_IF_ERROR(measure_load(bench, offload, DELTA_PROFILE_OFFLOAD_BESIDE, profile, &seconds));

@@ -35,6 +35,12 @@ static void set_speeds(const delta_device_t *device, const delta_profile_t *meas
   problem->offload_bytes_per_second = speed_of(profile, DELTA_PROFILE_OFFLOAD, DELTA_PROFILE_OFFLOAD_BESIDE);
   problem->prefetch_bytes_per_second = speed_of(profile, DELTA_PROFILE_PREFETCH, DELTA_PROFILE_PREFETCH_BESIDE);
   problem->shared_bytes_per_second = delta_profile_number(profile, DELTA_PROFILE_SHARED);
+  problem->offload_start_seconds = delta_profile_number(profile, DELTA_PROFILE_OFFLOAD_START);
+  problem->prefetch_start_seconds = delta_profile_number(profile, DELTA_PROFILE_PREFETCH_START);
+  problem->offload_start_drag = delta_profile_number(profile, DELTA_PROFILE_OFFLOAD_START_DRAG);
+  problem->prefetch_start_drag = delta_profile_number(profile, DELTA_PROFILE_PREFETCH_START_DRAG);
+  problem->offload_drag = delta_profile_number(profile, DELTA_PROFILE_OFFLOAD_DRAG);
+  problem->prefetch_drag = delta_profile_number(profile, DELTA_PROFILE_PREFETCH_DRAG);
 }
 
 static delta_status_t apply_layouts(delta_device_t *device, const delta_program_choice_t *choice, delta_allocator_t allocator,

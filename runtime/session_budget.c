@@ -37,19 +37,20 @@ static delta_status_t list_parts(const delta_session_t *session, const delta_pro
   return DELTA_OK;
 }
 
-// A plan for a budget, made while the caller waits.
-static delta_status_t make_plan(delta_session_t *session, uint64_t budget_bytes, delta_plan_t **out_plan) {
+// A plan for a budget, made while the caller waits, which leaves program_bytes beside the states where that can be.
+static delta_status_t make_plan(delta_session_t *session, uint64_t budget_bytes, uint64_t program_bytes, delta_plan_t **out_plan) {
   const delta_program_parts_t **parts = NULL;
   *out_plan = NULL;
   DELTA_RETURN_IF_ERROR(list_parts(session, &parts));
-  const delta_refit_options_t options = refit_options(session, parts, budget_bytes);
+  delta_refit_options_t options = refit_options(session, parts, budget_bytes);
+  options.other_program_bytes = program_bytes;
   delta_status_t status = delta_plan_refit(&options, session->allocator, out_plan);
   delta_release(session->allocator, parts);
   return status;
 }
 
 delta_status_t delta_session_plan_again(delta_session_t *session) {
-  DELTA_RETURN_IF_ERROR(make_plan(session, session->budget_bytes, &session->own_plan));
+  DELTA_RETURN_IF_ERROR(make_plan(session, session->budget_bytes, 0, &session->own_plan));
   session->plan = session->own_plan;
   session->state_bytes = session->plan->totals.state_bytes;
   char budget[DELTA_SIZE_TEXT_BYTES], planned[DELTA_SIZE_TEXT_BYTES];
@@ -329,15 +330,33 @@ static delta_status_t adopt_plan(delta_session_t *session, delta_plan_t *plan) {
   return status;
 }
 
+static uint64_t least_budget(const delta_session_t *session) {
+  return session->wanted_budget_bytes < session->budget_bytes ? session->wanted_budget_bytes : session->budget_bytes;
+}
+
 delta_status_t delta_session_replan_now(delta_session_t *session, bool *out_adopted) {
   const delta_plan_t *before = session->plan;
   delta_plan_t *plan = NULL;
   *out_adopted = false;
   delta_session_stop_planning(session);
-  const uint64_t budget_bytes = session->wanted_budget_bytes < session->budget_bytes ? session->wanted_budget_bytes : session->budget_bytes;
-  DELTA_RETURN_IF_ERROR(make_plan(session, budget_bytes, &plan));
+  DELTA_RETURN_IF_ERROR(make_plan(session, least_budget(session), 0, &plan));
   delta_status_t status = adopt_plan(session, plan);
   *out_adopted = !status && session->plan != before;
+  return status;
+}
+
+delta_status_t delta_session_make_room(delta_session_t *session, uint64_t program_bytes, bool *out_made) {
+  const delta_plan_t *before = session->plan;
+  delta_plan_t *plan = NULL;
+  *out_made = false;
+  delta_session_stop_planning(session);
+  DELTA_RETURN_IF_ERROR(make_plan(session, least_budget(session), program_bytes, &plan));
+  if (plan->totals.state_bytes >= before->totals.state_bytes) {
+    delta_plan_free(plan);
+    return DELTA_OK;
+  }
+  delta_status_t status = adopt_plan(session, plan);
+  *out_made = !status && session->plan != before;
   return status;
 }
 

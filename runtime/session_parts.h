@@ -162,6 +162,8 @@ DELTA_MUST_USE delta_status_t delta_session_adapt(delta_session_t *session);
 void delta_session_stop_planning(delta_session_t *session);
 // Makes a plan for the budget at hand and follows it, while the caller waits. Errors as of delta_session_adapt; those of making it change nothing.
 DELTA_MUST_USE delta_status_t delta_session_replan_now(delta_session_t *session, bool *out_adopted);
+// The same for a plan that leaves program_bytes beside the states, which go below for it. *out_made: more is left now, if not all of it.
+DELTA_MUST_USE delta_status_t delta_session_make_room(delta_session_t *session, uint64_t program_bytes, bool *out_made);
 
 // session_retreat.c: what becomes of a training whose tier does not take copies any more.
 // A run failed with a copy to the tier, `failure`, which is consumed. OK: it is to be made again, by a plan without the tier.

@@ -47,14 +47,15 @@ static const char *shape_text(const delta_session_t *session, const delta_live_p
   return buffer;
 }
 
-// Plans a batch that the plan does not have, within the budget.
-static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program) {
+// Plans a batch that the plan does not have, within the budget. Where it does not fit, *out_needed_bytes is what would be enough beside the states.
+static delta_status_t plan_schedule(delta_session_t *session, delta_live_program_t *program, uint64_t *out_needed_bytes) {
   delta_policy_t policy;
   DELTA_RETURN_IF_ERROR(delta_policy_parse(session->plan->policy, &policy));
   const uint64_t capacity_bytes = delta_budget_capacity(usable_budget(session), session->state_bytes, session->device->granule_bytes);
   delta_planner_result_t result = {0};
   delta_status_t status = delta_program_plan(&program->parts, policy, session->plan->levers, capacity_bytes, session->allocator, &result);
   char shape[SHAPE_TEXT_BYTES];
+  if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) *out_needed_bytes = result.minimum_budget_bytes;
   if (status) return delta_status_annotate(status, "%s", shape_text(session, program, shape));
   program->own_schedule = result.schedule;
   program->schedule = result.schedule;
@@ -277,13 +278,12 @@ static void drop_oldest(delta_session_t *session) {
   }
 }
 
-// A batch size, or a dimension, that the plan does not have.
-static delta_status_t make_other_batch(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch,
-                                       delta_live_program_t **out_program) {
+static delta_status_t try_other_batch(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch,
+                                      uint64_t *out_needed_bytes, delta_live_program_t **out_program) {
   delta_live_program_t *program = NULL;
   DELTA_RETURN_IF_ERROR(add_program(session, kind, batch, NULL, &program));
   delta_status_t status = delta_plan_apply_homes(session->plan, program->parts.problem);
-  if (!status) status = plan_schedule(session, program);
+  if (!status) status = plan_schedule(session, program, out_needed_bytes);
   if (!status) status = prepare_program(session, program);
   if (status) {
     --session->programs.count;
@@ -294,6 +294,26 @@ static delta_status_t make_other_batch(delta_session_t *session, delta_program_k
   drop_oldest(session);
   *out_program = program;
   return DELTA_OK;
+}
+
+// A batch size, or a dimension, that the plan does not have. Where it does not fit beside the states, some of them go below, for which all is planned anew; with them there a
+// program may need more, so that is done again.
+static delta_status_t make_other_batch(delta_session_t *session, delta_program_kind_t kind, const delta_batch_t *batch,
+                                       delta_live_program_t **out_program) {
+  enum { MOST_CHANGES = 3 };
+  for (int changes = 0;; ++changes) {
+    uint64_t needed_bytes = 0;
+    bool is_made = false;
+    delta_status_t status = try_other_batch(session, kind, batch, &needed_bytes, out_program);
+    if (needed_bytes == 0 || changes == MOST_CHANGES) return status;
+    delta_status_t change = delta_session_make_room(session, needed_bytes, &is_made);
+    if (!is_made && (!change || delta_status_code(change) == DELTA_STATUS_DOES_NOT_FIT)) {
+      delta_status_free(change);
+      return status;
+    }
+    delta_status_free(status);
+    DELTA_RETURN_IF_ERROR(change);
+  }
 }
 
 static bool is_for(const delta_session_t *session, const delta_live_program_t *program, delta_program_kind_t kind,

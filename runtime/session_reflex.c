@@ -102,13 +102,16 @@ typedef struct run_facts {
 } run_facts_t;
 
 // Bytes a second of a lane, as seen in this run; what was planned with where it has not copied.
-static double speed_of(const delta_lane_times_t *times, double planned_speed) {
-  return times->copied_bytes > 0 && times->busy_seconds > 0 ? times->copied_bytes / times->busy_seconds : planned_speed;
+static double speed_of(const delta_lane_times_t *times, double start_seconds, double planned_speed) {
+  const double byte_seconds = delta_lane_byte_seconds(times, start_seconds);
+  return times->copied_bytes > 0 && byte_seconds > 0 ? times->copied_bytes / byte_seconds : planned_speed;
 }
 
 static void see_speeds(const delta_run_result_t *result, delta_problem_t *problem) {
-  problem->offload_bytes_per_second = speed_of(&result->lanes[DELTA_LANE_OFFLOAD], problem->offload_bytes_per_second);
-  problem->prefetch_bytes_per_second = speed_of(&result->lanes[DELTA_LANE_PREFETCH], problem->prefetch_bytes_per_second);
+  problem->offload_bytes_per_second =
+      speed_of(&result->lanes[DELTA_LANE_OFFLOAD], problem->offload_start_seconds, problem->offload_bytes_per_second);
+  problem->prefetch_bytes_per_second =
+      speed_of(&result->lanes[DELTA_LANE_PREFETCH], problem->prefetch_start_seconds, problem->prefetch_bytes_per_second);
   problem->shared_bytes_per_second = 0; // the speeds were seen side by side
 }
 
@@ -377,6 +380,7 @@ static void add_part(reflex_run_t *run, const delta_run_result_t *part) {
     sum->lanes[l].busy_seconds += before.lanes[l].busy_seconds;
     sum->lanes[l].wait_seconds += before.lanes[l].wait_seconds;
     sum->lanes[l].copied_bytes += before.lanes[l].copied_bytes;
+    sum->lanes[l].copies += before.lanes[l].copies;
   }
   if (part->kept_tensors <= run->kept_tensors) return;
   delta_events_add(&run->session->events, "kept %u tensors in the arena that could not be copied below: %s",

@@ -41,10 +41,11 @@ void delta_session_watch(delta_session_t *session, const delta_live_program_t *p
   delta_watch_t *watch = &session->watch;
   const bool is_first = program == session->programs.items[0];
   if (!is_first || program->schedule->host_bytes == 0 || watch->wants_plan) return;
+  const delta_problem_t *problem = program->parts.problem;
   watch->offload_bytes += result->lanes[DELTA_LANE_OFFLOAD].copied_bytes;
   watch->prefetch_bytes += result->lanes[DELTA_LANE_PREFETCH].copied_bytes;
-  watch->offload_seconds += result->lanes[DELTA_LANE_OFFLOAD].busy_seconds;
-  watch->prefetch_seconds += result->lanes[DELTA_LANE_PREFETCH].busy_seconds;
+  watch->offload_seconds += delta_lane_byte_seconds(&result->lanes[DELTA_LANE_OFFLOAD], problem->offload_start_seconds);
+  watch->prefetch_seconds += delta_lane_byte_seconds(&result->lanes[DELTA_LANE_PREFETCH], problem->prefetch_start_seconds);
   watch->wait_seconds += result->lanes[DELTA_LANE_COMPUTE].wait_seconds;
   watch->busy_seconds += result->lanes[DELTA_LANE_COMPUTE].busy_seconds;
   if (++watch->runs < LEAST_RUNS) return;

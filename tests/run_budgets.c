@@ -1,11 +1,12 @@
 // Trains every model of the folders given at three budgets, and compares with training without one: losses, weights, optimizer states and statistics must be the
 // same to the last bit, committed bytes never above the budget, and one granule less than the smallest budget must be refused. Prints a line per case and a total.
 //
-//   run_budgets FOLDER... [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME (delta)] [--time-limit SECONDS (1)]
-//               [--device NAME (cpu)] [--granule BYTES (4096)]
+//   run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME (delta)] [--time-limit SECONDS (1)]
+//               [--device NAME (cpu)] [--granule BYTES (4096)] [--partial all-but-one|half (all-but-one)]
 //
-// FOLDER has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy. NAME is one of the
-// shared graphs of full size, whose weights are drawn; without the shared material it is skipped (exit 77). --optimizer: one, of sgd and adamw both.
+// FOLDER (the shared models) has a folder per model with model.onnx and perhaps about.json, which names the loss; or .onnx files, which train by cross entropy. NAME is one of the
+// shared graphs of full size, whose weights are drawn; without the shared material it is skipped (exit 77). --optimizer: one, of sgd and adamw both. --partial: how many rows a
+// smaller batch has; on a device with large alignments an odd number of them can need more memory than a whole batch, since parts no longer fill whole units of it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 enum { MOST_MODELS = 256, STEPS = 3 };
 
 static uint64_t granule_bytes = 4096;
+static bool halves_batch;
 
 // What a training left behind.
 typedef struct outcome {
@@ -50,7 +52,8 @@ static delta_status_t run_once(delta_session_t *session, delta_run_program_t pro
 static delta_status_t train(delta_session_t *session, int64_t batch, outcome_t *outcome) {
   int slot = 0;
   if (batch > 1 && !delta_session_has_fixed_batch(session)) {
-    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_TRAIN, batch - 1, 77, &outcome->losses[slot++], outcome));
+    const int64_t rows = halves_batch ? batch / 2 : batch - 1;
+    DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_TRAIN, rows, 77, &outcome->losses[slot++], outcome));
   }
   for (int step = 0; step < STEPS; ++step) {
     DELTA_RETURN_IF_ERROR(run_once(session, DELTA_RUN_TRAIN, batch, (uint64_t)step, &outcome->losses[slot++], outcome));
@@ -182,7 +185,8 @@ typedef struct arguments {
   delta_test_model_t models[MOST_MODELS];
   size_t count;
   const char *only; // NULL: all
-  bool lacks_graph; // one that was named is not there
+  bool has_folder;
+  bool lacks_shared; // what was asked for is not there
   delta_test_model_run_t settings;
 } arguments_t;
 
@@ -193,9 +197,20 @@ static void add_graph(arguments_t *arguments, const char *name) {
   snprintf(relative, sizeof relative, "graphs/%s.onnx", name);
   snprintf(model.name, sizeof model.name, "%s", name);
   if (arguments->count == MOST_MODELS || !delta_test_shared_path(relative, model.path)) {
-    arguments->lacks_graph = true;
+    arguments->lacks_shared = true;
   } else {
     arguments->models[arguments->count++] = model;
+  }
+}
+
+// The shared models, where nothing else is asked for.
+static void add_shared_models(arguments_t *arguments) {
+  char path[DELTA_TEST_PATH_BYTES];
+  if (arguments->has_folder || arguments->count > 0 || arguments->lacks_shared) return;
+  if (delta_test_shared_path("models", path)) {
+    arguments->count = delta_test_list_models(path, arguments->models, 0, MOST_MODELS);
+  } else {
+    arguments->lacks_shared = true;
   }
 }
 
@@ -220,6 +235,8 @@ static bool take_option(arguments_t *arguments, const char *option, const char *
     settings->device = value;
   } else if (strcmp(option, "--granule") == 0) {
     granule_bytes = strtoull(value, NULL, 10);
+  } else if (strcmp(option, "--partial") == 0) {
+    halves_batch = strcmp(value, "half") == 0;
   } else {
     return false;
   }
@@ -233,17 +250,20 @@ int main(int argc, char **argv) {
     if (k + 1 < argc && take_option(&arguments, argv[k], argv[k + 1])) {
       ++k;
     } else {
+      arguments.has_folder = true;
       arguments.count = delta_test_list_models(argv[k], arguments.models, arguments.count, MOST_MODELS);
     }
   }
-  if (arguments.lacks_graph) {
-    printf("skip: the shared material lacks the graph\n");
+  add_shared_models(&arguments);
+  if (arguments.lacks_shared) {
+    printf("skip: the shared material is not there\n");
     return SKIPPED;
   }
   if (arguments.count == 0) {
-    fprintf(stderr,
-            "usage: run_budgets FOLDER... [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
-            "[--time-limit SECONDS] [--device NAME] [--granule BYTES]; FOLDER has models or a folder per model\n");
+    fprintf(
+        stderr,
+        "usage: run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
+        "[--time-limit SECONDS] [--device NAME] [--granule BYTES] [--partial all-but-one|half]; FOLDER has models or a folder per model\n");
     return 2;
   }
   totals_t totals = {0};

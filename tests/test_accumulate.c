@@ -1,4 +1,4 @@
-// Products added to sums as they are made: which additions are rewritten, and that values stay.
+// Products added to sums and biases as they are made: which additions are rewritten, and that values stay.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,7 +53,20 @@ static delta_tensor_id_t build_twice_itself(fixture_t *f) {
   const delta_tensor_id_t once = product(f);
   return plus(f, once, once);
 }
-static delta_tensor_id_t build_broadcast(fixture_t *f) { return plus(f, product(f), input(f, SHAPE(1, 4))); }
+static delta_tensor_id_t build_bias(fixture_t *f) { return plus(f, product(f), input(f, SHAPE(1, 4))); }
+static delta_tensor_id_t build_bias_first(fixture_t *f) { return plus(f, input(f, SHAPE(2, 1, 4)), product(f)); }
+static delta_tensor_id_t build_bias_behind_views(fixture_t *f) {
+  return plus(f, delta_emit_view(&f->emit, product(f), &SHAPE(3, 2, 3, 4)), input(f, SHAPE(1, 4)));
+}
+static delta_tensor_id_t build_bias_of_other_columns(fixture_t *f) {
+  return plus(f, delta_emit_view(&f->emit, product(f), &SHAPE(3, 6, 2, 2)), input(f, SHAPE(1, 2)));
+}
+static delta_tensor_id_t build_bias_of_rows(fixture_t *f) { return plus(f, product(f), input(f, SHAPE(2, 6, 1))); }
+static delta_tensor_id_t build_scalar(fixture_t *f) { return plus(f, product(f), input(f, SHAPE(1, 1))); }
+static delta_tensor_id_t build_bias_that_grows(fixture_t *f) { return plus(f, product(f), input(f, SHAPE(3, 2, 1, 4))); }
+static delta_tensor_id_t build_bias_and_sum(fixture_t *f) { return plus(f, input(f, SHAPE(2, 6, 4)), build_bias(f)); }
+static delta_tensor_id_t build_sum_and_bias(fixture_t *f) { return plus(f, build_one(f), input(f, SHAPE(1, 4))); }
+static delta_tensor_id_t build_two_biases(fixture_t *f) { return plus(f, build_bias(f), input(f, SHAPE(1, 4))); }
 static delta_tensor_id_t build_subtraction(fixture_t *f) {
   return delta_emit_binary(&f->emit, DELTA_EXPR_SUB, product(f), input(f, SHAPE(2, 6, 4)));
 }
@@ -66,19 +79,28 @@ static delta_tensor_id_t build_update(fixture_t *f) {
 typedef struct sum_case {
   const char *name;
   delta_tensor_id_t (*build)(fixture_t *f);
-  uint32_t accumulating, additions; // wanted: products with three inputs, pointwise nodes
+  uint32_t biases, sums, additions; // wanted: products with a bias, products added to a sum, pointwise nodes
 } sum_case_t;
 static const sum_case_t cases[] = {
-    {"one", build_one, 1, 0},
-    {"second operand", build_second_operand, 1, 0},
-    {"three products", build_three, 2, 0},
-    {"behind views", build_behind_views, 1, 0},
-    {"added to what is made later", build_made_later, 1, 1},
-    {"read twice", build_read_twice, 0, 2},
-    {"twice itself", build_twice_itself, 0, 1},
-    {"broadcast", build_broadcast, 0, 1},
-    {"subtraction", build_subtraction, 0, 1},
-    {"update of a state", build_update, 0, 1},
+    {"one", build_one, 0, 1, 0},
+    {"second operand", build_second_operand, 0, 1, 0},
+    {"three products", build_three, 0, 2, 0},
+    {"behind views", build_behind_views, 0, 1, 0},
+    {"added to what is made later", build_made_later, 0, 1, 1},
+    {"read twice", build_read_twice, 0, 0, 2},
+    {"twice itself", build_twice_itself, 0, 0, 1},
+    {"subtraction", build_subtraction, 0, 0, 1},
+    {"update of a state", build_update, 0, 0, 1},
+    {"bias", build_bias, 1, 0, 0},
+    {"bias first", build_bias_first, 1, 0, 0},
+    {"bias behind views", build_bias_behind_views, 1, 0, 0},
+    {"bias of other columns", build_bias_of_other_columns, 0, 0, 1},
+    {"bias of rows", build_bias_of_rows, 0, 0, 1},
+    {"one number", build_scalar, 0, 0, 1},
+    {"bias that broadcasts the product", build_bias_that_grows, 0, 0, 1},
+    {"bias and sum", build_bias_and_sum, 1, 1, 0},
+    {"sum and bias", build_sum_and_bias, 0, 1, 1},
+    {"two biases", build_two_biases, 1, 0, 1},
 };
 
 static void run(const delta_graph_t *graph, delta_reference_values_t *values) {
@@ -100,16 +122,19 @@ static void run_case(const sum_case_t *c) {
   const delta_tensor_id_t y = c->build(&f);
   expect_ok(delta_emit_finish(&f.emit), c->name);
   expect_ok(delta_graph_add_output(f.graph, "y", y), c->name);
-  delta_graph_t *rewritten = NULL;
-  expect_ok(delta_graph_accumulate(f.graph, delta_allocator_system(), &rewritten), c->name);
+  delta_graph_t *with_biases = NULL, *rewritten = NULL;
+  expect_ok(delta_graph_accumulate(f.graph, DELTA_ACCUMULATE_BIASES, delta_allocator_system(), &with_biases), c->name);
+  expect_ok(delta_graph_accumulate(with_biases, DELTA_ACCUMULATE_SUMS, delta_allocator_system(), &rewritten), c->name);
   expect_ok(delta_graph_check(rewritten), c->name);
-  uint32_t accumulating = 0, additions = 0;
+  uint32_t biases = 0, sums = 0, additions = 0;
   for (size_t n = 0; n < rewritten->nodes.count; ++n) {
     const delta_node_t *node = &rewritten->nodes.items[n];
-    accumulating += node->op == DELTA_CORE_MATMUL && node->input_count == 3;
+    sums += node->op == DELTA_CORE_MATMUL && delta_node_input(rewritten, node, 2);
+    biases += node->op == DELTA_CORE_MATMUL && delta_node_input(rewritten, node, 3);
     additions += node->op == DELTA_CORE_POINTWISE;
   }
-  cr_expect_eq(accumulating, c->accumulating, "%s: %u products are added to something", c->name, accumulating);
+  cr_expect_eq(biases, c->biases, "%s: %u products have a bias", c->name, biases);
+  cr_expect_eq(sums, c->sums, "%s: %u products are added to something", c->name, sums);
   cr_expect_eq(additions, c->additions, "%s: %u pointwise nodes are left", c->name, additions);
   delta_reference_values_t wanted, found;
   run(f.graph, &wanted);
@@ -121,6 +146,7 @@ static void run_case(const sum_case_t *c) {
   delta_reference_values_deinit(&found);
   delta_reference_values_deinit(&wanted);
   delta_graph_free(rewritten);
+  delta_graph_free(with_biases);
   delta_graph_free(f.graph);
 }
 

@@ -248,6 +248,32 @@ Test(build, evaluation_needs_no_loss) {
   delta_model_free(model);
 }
 
+// Of linear layers, in every program; their gradients are there.
+Test(build, biases_are_added_as_products_are_made) {
+  static const delta_program_kind_t kinds[] = {DELTA_PROGRAM_TRAIN, DELTA_PROGRAM_ACCUMULATE, DELTA_PROGRAM_EVALUATE};
+  delta_model_t *model = load("models/mlp/model.onnx");
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    for (int is_on = 0; is_on < 2; ++is_on) {
+      delta_build_options_t options = training_options(4);
+      if (!is_on) options.import.levers &= ~(1u << DELTA_LEVER_ACCUMULATE);
+      options.accumulates = kinds[i] == DELTA_PROGRAM_ACCUMULATE;
+      delta_build_facts_t facts;
+      delta_graph_t *graph = build(model, &options, kinds[i], &facts);
+      uint32_t layers = 0, biases = 0;
+      for (size_t n = 0; n < graph->nodes.count; ++n) {
+        const delta_node_t *node = &graph->nodes.items[n];
+        if (node->op != DELTA_CORE_MATMUL || node->phase != DELTA_PHASE_FORWARD) continue;
+        ++layers;
+        biases += delta_node_input(graph, node, 3) != NULL;
+      }
+      cr_expect_gt(layers, 0);
+      cr_expect_eq(biases, is_on ? layers : 0, "program %zu: %u of %u layers have a bias of their own", i, biases, layers);
+      delta_graph_free(graph);
+    }
+  }
+  delta_model_free(model);
+}
+
 static void fill(delta_reference_values_t *values, const delta_graph_t *graph, const char *name, double first, double step) {
   const delta_tensor_id_t id = delta_graph_find_input(graph, name);
   const delta_tensor_t *tensor = delta_graph_tensor(graph, id);

@@ -49,6 +49,7 @@ Test(format_pages, problem) {
   // Every field that is read; what is written is the same.
   static const char whole[] =
       "{\"budget_bytes\": 4096, \"host_budget_bytes\": 4096, \"d2h_bytes_per_s\": 2, \"h2d_bytes_per_s\": 2, \"shared_bytes_per_s\": 3,"
+      " \"d2h_start_s\": 1, \"h2d_start_s\": 1, \"d2h_start_drag\": 0.1, \"h2d_start_drag\": 0.1, \"d2h_drag\": 0.1, \"h2d_drag\": 0.1,"
       " \"tensors\": [{\"name\": \"x\", \"bytes\": 64, \"initial\": true}, {\"name\": \"y\", \"bytes\": 64, \"output\": true},"
       " {\"name\": \"p\", \"bytes\": 64, \"pinned\": true}, {\"name\": \"whole\", \"bytes\": 64}, {\"name\": \"left\", \"bytes\": 32},"
       " {\"name\": \"right\", \"bytes\": 32},"

@@ -30,7 +30,7 @@ static delta_graph_t *build(const model_case_t *c, const char *path) {
   const delta_allocator_t allocator = delta_allocator_system();
   const delta_model_options_t model_options = {.path = path};
   const delta_build_options_t options = {
-      .import = {.batch = 2, .levers = DELTA_LEVERS_ALL & ~(1U << DELTA_LEVER_FUSE)},
+      .import = {.batch = 2, .levers = DELTA_LEVERS_ALL & ~(1U << DELTA_LEVER_FUSE | 1U << DELTA_LEVER_ACCUMULATE)},
       .loss = c->loss,
       .class_axis = 1,
       .ignore_index = -100,

@@ -195,7 +195,7 @@ static void build_moments(fixture_t *f) {
   if (f->p[1] & 2) output(f, variance);
 }
 
-// p[0], p[1] transposed; p[2] the leading dimensions.
+// p[0], p[1] transposed; p[2] the leading dimensions; p[3]: 1 added, 2 a bias, 3 both.
 static void build_matmul(fixture_t *f) {
   const delta_shape_t leads[][2] = {{SHAPE(0, 0), SHAPE(0, 0)},       {SHAPE(1, 3), SHAPE(1, 3)},    {SHAPE(2, 2, 3), SHAPE(0, 0)},
                                     {SHAPE(0, 0), SHAPE(2, 2, 3)},    {SHAPE(2, 2, 1), SHAPE(1, 3)}, {SHAPE(1, 1), SHAPE(2, 2, 3)},
@@ -211,8 +211,10 @@ static void build_matmul(fixture_t *f) {
     output(f, product);
     return;
   }
-  const delta_tensor_id_t added = input(f, *delta_emit_shape(&f->emit, product));
-  output(f, delta_emit_matmul_add(&f->emit, first, f->xs[1], f->p[0] != 0, f->p[1] != 0, added));
+  const delta_tensor_id_t added = f->p[3] & 1 ? input(f, *delta_emit_shape(&f->emit, product)) : DELTA_TENSOR_NONE,
+                          bias = f->p[3] & 2 ? input(f, SHAPE(1, 2)) : DELTA_TENSOR_NONE;
+  const delta_matmul_attrs_t attrs = {.transpose_a = f->p[0] != 0, .transpose_b = f->p[1] != 0};
+  output(f, DELTA_EMIT(&f->emit, MATMUL, attrs, first, f->xs[1], added, bias));
 }
 
 // p: operator (0 CONV, 1 CONV_DATA, 2 CONV_WEIGHT), spatial dimensions, group, stride, dilation, pad begin, pad end, bias.
@@ -563,6 +565,9 @@ static const gradient_case_t cases[] = {
     {"matmul", build_matmul, -1, 1, {0, 0, 0}},
     {"matmul, added", build_matmul, -1, 1, {0, 1, 0, 1}},
     {"matmul, added, one b", build_matmul, -1, 1, {0, 0, 2, 1}},
+    {"matmul, bias", build_matmul, -1, 1, {0, 1, 0, 2}},
+    {"matmul, bias, batch", build_matmul, -1, 1, {1, 0, 1, 2}},
+    {"matmul, added with bias, one b", build_matmul, -1, 1, {0, 0, 2, 3}},
     {"matmul, a transposed", build_matmul, -1, 1, {1, 0, 0}},
     {"matmul, b transposed", build_matmul, -1, 1, {0, 1, 0}},
     {"matmul, both transposed", build_matmul, -1, 1, {1, 1, 0}},

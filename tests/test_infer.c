@@ -62,6 +62,8 @@ static const infer_case_t cases[] = {
     {"matmul", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, false, true), 2, 1, {F(5, 1, 2, 3), F(7, 4, 3)}, "float32[5, 7, 2, 4]"},
     {"matmul, added", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(2, 4)}, "float32[2, 4]"},
     {"matmul, added another shape", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 3, 1, {F(2, 3), F(3, 4), F(4)}, "!what is added"},
+    {"matmul, bias", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 4, 1, {F(2, 3), F(3, 4), F(2, 4), F(4)}, "float32[2, 4]"},
+    {"matmul, bias of rows", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 4, 1, {F(2, 3), F(3, 4), F(2, 4), F(2)}, "!bias"},
     {"matmul, depths", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, true, false), 2, 1, {F(2, 3), F(3, 4)}, "!do not multiply"},
     {"matmul, vector", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(3), F(3, 4)}, "!two dimensions"},
     {"matmul, types", DELTA_CORE_MATMUL, ATTRS(delta_matmul_attrs_t, 0), 2, 1, {F(2, 3), D(3, 4)}, "!float64"},

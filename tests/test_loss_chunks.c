@@ -15,6 +15,7 @@ enum { ROWS = 22, WIDTH = 5, CLASSES = 9, MOST_WANTED = 5 };
 typedef struct chunk_case {
   const char *name;
   bool of_sum, has_bias, transposed, flat; // flat: the product is of rows, and a view gives it two leading dimensions
+  bool has_own_bias;                       // the product adds a bias
   uint32_t levers;
   size_t chunk_bytes;
   uint32_t chunks; // wanted; 0: the loss stays in one piece
@@ -22,13 +23,15 @@ typedef struct chunk_case {
 
 #define BYTES_OF(rows) ((rows)*CLASSES * sizeof(double))
 static const chunk_case_t cases[] = {
-    {"mean", false, false, true, true, DELTA_LEVERS_ALL, BYTES_OF(8), 3},
-    {"sum, bias", true, true, true, false, DELTA_LEVERS_ALL, BYTES_OF(11), 2},
-    {"plain weight, bias", false, true, false, false, DELTA_LEVERS_ALL, BYTES_OF(4), 6},
-    {"a row each", false, true, false, true, DELTA_LEVERS_ALL, BYTES_OF(1), 22},
-    {"sums apart", false, true, false, false, DELTA_LEVERS_ALL & ~(1u << DELTA_LEVER_ACCUMULATE), BYTES_OF(8), 3},
-    {"small scores", false, true, false, false, DELTA_LEVERS_ALL, BYTES_OF(22), 0},
-    {"lever off", false, true, false, false, DELTA_LEVERS_ALL & ~(1u << DELTA_LEVER_LOSS_CHUNKS), BYTES_OF(8), 0},
+    {"mean", false, false, true, true, false, DELTA_LEVERS_ALL, BYTES_OF(8), 3},
+    {"sum, bias", true, true, true, false, false, DELTA_LEVERS_ALL, BYTES_OF(11), 2},
+    {"plain weight, bias", false, true, false, false, false, DELTA_LEVERS_ALL, BYTES_OF(4), 6},
+    {"a row each", false, true, false, true, false, DELTA_LEVERS_ALL, BYTES_OF(1), 22},
+    {"sums apart", false, true, false, false, false, DELTA_LEVERS_ALL & ~(1u << DELTA_LEVER_ACCUMULATE), BYTES_OF(8), 3},
+    {"small scores", false, true, false, false, false, DELTA_LEVERS_ALL, BYTES_OF(22), 0},
+    {"lever off", false, true, false, false, false, DELTA_LEVERS_ALL & ~(1u << DELTA_LEVER_LOSS_CHUNKS), BYTES_OF(8), 0},
+    {"bias of the product", false, false, true, false, true, DELTA_LEVERS_ALL, BYTES_OF(8), 3},
+    {"bias of the product and another", false, true, true, false, true, DELTA_LEVERS_ALL, BYTES_OF(8), 0},
 };
 
 static void expect_ok(delta_status_t status, const char *what) {
@@ -61,7 +64,9 @@ static void build_head(const chunk_case_t *c, const delta_build_options_t *optio
   delta_tensor_id_t hidden = h->xs[0];
   const delta_shape_t scores_shape = {3, {2, ROWS / 2, CLASSES}};
   if (c->flat) hidden = delta_emit_view(&h->emit, hidden, &(delta_shape_t){2, {ROWS, WIDTH}});
-  delta_tensor_id_t scores = delta_emit_matmul(&h->emit, hidden, h->xs[1], false, c->transposed);
+  const delta_matmul_attrs_t attrs = {.transpose_b = c->transposed};
+  delta_tensor_id_t scores = c->has_own_bias ? DELTA_EMIT(&h->emit, MATMUL, attrs, hidden, h->xs[1], DELTA_TENSOR_NONE, h->xs[2])
+                                             : DELTA_EMIT(&h->emit, MATMUL, attrs, hidden, h->xs[1]);
   if (c->has_bias) scores = delta_emit_binary(&h->emit, DELTA_EXPR_ADD, scores, h->xs[2]);
   scores = delta_emit_view(&h->emit, scores, &scores_shape);
   expect_ok(delta_graph_add_output(h->graph, "scores", scores), c->name);
@@ -127,7 +132,7 @@ static void run_case(const chunk_case_t *c) {
     expect_ok(delta_reference_values_init(h.graph, delta_allocator_system(), &values), c->name);
     fill(h.graph, &values);
     expect_ok(delta_reference_run_graph(&values), c->name);
-    for (uint32_t k = 0; k < (c->has_bias ? 5u : 4u); ++k) expect_close(c, &values, found[k], wanted[k], k);
+    for (uint32_t k = 0; k < (c->has_bias || c->has_own_bias ? 5u : 4u); ++k) expect_close(c, &values, found[k], wanted[k], k);
     delta_reference_values_deinit(&values);
   } else {
     cr_expect_eq(h.loss.head_count, 0, "%s", c->name);

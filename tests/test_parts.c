@@ -44,6 +44,22 @@ static delta_tensor_id_t build_pointwise(fixture_t *f) {
 static delta_tensor_id_t build_product(fixture_t *f) {
   return delta_emit_matmul(&f->emit, samples(f, SHAPE(2, BATCH, 4)), input(f, SHAPE(2, 4, 6)), false, false);
 }
+static delta_tensor_id_t product_with_bias(fixture_t *f, bool is_b_split) {
+  const delta_matmul_attrs_t attrs = {.transpose_b = is_b_split};
+  const delta_tensor_id_t split = samples(f, SHAPE(2, BATCH, 4)), whole = input(f, is_b_split ? SHAPE(2, 3, 4) : SHAPE(2, 4, 6));
+  const delta_tensor_id_t bias =
+      is_b_split ? delta_emit_reduce(&f->emit, DELTA_REDUCE_MAX, samples(f, SHAPE(2, BATCH, 4)), 2u) : input(f, SHAPE(1, 6));
+  const delta_tensor_id_t row = delta_emit_view(&f->emit, bias, &SHAPE(1, is_b_split ? BATCH : 6));
+  return DELTA_EMIT(&f->emit, MATMUL, attrs, is_b_split ? whole : split, is_b_split ? split : whole, DELTA_TENSOR_NONE, row);
+}
+static delta_tensor_id_t build_product_with_bias(fixture_t *f) { return product_with_bias(f, false); }
+static delta_tensor_id_t build_columns_with_bias(fixture_t *f) { return product_with_bias(f, true); }
+// Each part of the sum would have the bias.
+static delta_tensor_id_t build_summed_with_bias(fixture_t *f) {
+  const delta_matmul_attrs_t attrs = {.transpose_a = true};
+  return DELTA_EMIT(&f->emit, MATMUL, attrs, samples(f, SHAPE(2, BATCH, 4)), samples(f, SHAPE(2, BATCH, 6)), DELTA_TENSOR_NONE,
+                    input(f, SHAPE(1, 6)));
+}
 static delta_tensor_id_t build_weight_gradient(fixture_t *f) {
   return delta_emit_matmul(&f->emit, samples(f, SHAPE(2, BATCH, 4)), samples(f, SHAPE(2, BATCH, 6)), true, false);
 }
@@ -169,6 +185,9 @@ typedef struct part_case {
 } part_case_t;
 static const part_case_t cases[] = {
     {"product", build_product, DELTA_CORE_MATMUL, false},
+    {"product with bias", build_product_with_bias, DELTA_CORE_MATMUL, false},
+    {"columns with bias", build_columns_with_bias, DELTA_CORE_MATMUL, false},
+    {"summed with bias", build_summed_with_bias, DELTA_CORE_MATMUL, true},
     {"with what is broadcast", build_pointwise, DELTA_CORE_POINTWISE, false},
     {"gradient of a weight", build_weight_gradient, DELTA_CORE_MATMUL, false},
     {"product of matrices", build_batched_product, DELTA_CORE_MATMUL, false},

@@ -35,6 +35,11 @@ static void make_case(plain_case_t *plain, uint64_t seed) {
   *plain = (plain_case_t){.problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 50)), .numbers = {seed}};
   if (seed % 3 == 0) delta_test_move_states_below(plain->problem, seed);
   if (seed % 4 == 0) plain->problem->shared_bytes_per_second = 2.5e5;
+  if (seed % 3 == 1) plain->problem->offload_start_seconds = 3e-3;
+  if (seed % 5 < 2) plain->problem->prefetch_start_seconds = 2e-3;
+  if (seed % 7 < 3) plain->problem->offload_drag = 0.125;
+  if (seed % 2) plain->problem->offload_start_drag = plain->problem->prefetch_start_drag = 0.6;
+  if (seed % 7 < 2) plain->problem->prefetch_drag = 0.3;
   delta_test_must(delta_order_make(plain->problem, true, delta_allocator_system(), &plain->order));
   if (seed % 2) draw_splits(plain);
   delta_test_must(delta_gap_map_init(&plain->map, plain->problem, &plain->order, &liberties, plain->splits, plain->split_count,

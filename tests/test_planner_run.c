@@ -189,7 +189,7 @@ typedef struct simulated_step {
 } simulated_step_t;
 
 // Buffer and compute step of 100 bytes and 1 second.
-static delta_schedule_t *simulate(double shared, const simulated_step_t *expected, uint32_t count) {
+static delta_schedule_t *simulate(const delta_problem_t *lanes, const simulated_step_t *expected, uint32_t count) {
   static delta_problem_tensor_t tensor = {.name = "t", .size_bytes = 100, .becomes_state = NONE};
   static delta_problem_step_t compute = {.name = "s", .seconds = 1};
   static uint32_t zero = 0;
@@ -203,16 +203,21 @@ static delta_schedule_t *simulate(double shared, const simulated_step_t *expecte
   problem->step_count = 1;
   problem->offload_bytes_per_second = 100;
   problem->prefetch_bytes_per_second = 50;
-  problem->shared_bytes_per_second = shared;
+  problem->shared_bytes_per_second = lanes->shared_bytes_per_second;
+  problem->offload_start_seconds = lanes->offload_start_seconds;
+  problem->prefetch_start_seconds = lanes->prefetch_start_seconds;
+  problem->offload_start_drag = lanes->offload_start_drag;
+  problem->offload_drag = lanes->offload_drag;
+  problem->prefetch_drag = lanes->prefetch_drag;
   delta_test_must(DELTA_REGION_ALLOCATE(&schedule->region, count, &schedule->steps));
   delta_test_must(DELTA_REGION_ALLOCATE(&schedule->region, 1, &schedule->buffers));
   schedule->buffers[0].size_bytes = 100;
   schedule->buffer_count = 1;
   schedule->step_count = count;
   for (uint32_t s = 0; s < count; ++s) {
-    static const delta_lane_t lanes[] = {DELTA_LANE_COMPUTE, DELTA_LANE_OFFLOAD, DELTA_LANE_PREFETCH};
+    static const delta_lane_t lane_of[] = {DELTA_LANE_COMPUTE, DELTA_LANE_OFFLOAD, DELTA_LANE_PREFETCH};
     delta_schedule_step_t *step = &schedule->steps[s];
-    *step = (delta_schedule_step_t){.kind = expected[s].kind, .lane = lanes[expected[s].kind], .inputs = &zero, .outputs = &zero};
+    *step = (delta_schedule_step_t){.kind = expected[s].kind, .lane = lane_of[expected[s].kind], .inputs = &zero, .outputs = &zero};
     delta_test_must(DELTA_REGION_ALLOCATE(&schedule->region, count, &step->waits));
     for (uint32_t w = 0; w < s; ++w) {
       if (expected[s].waits >> w & 1) step->waits[step->wait_count++] = w;
@@ -233,7 +238,7 @@ Test(planner_run, lanes_overlap_and_wait) {
   const simulated_step_t expected[] = {{DELTA_STEP_RUN, 0, 0, 1},     {DELTA_STEP_SWAP_OUT, 1, 1, 2}, {DELTA_STEP_RUN, 0, 1, 2},
                                        {DELTA_STEP_SWAP_IN, 2, 2, 4}, {DELTA_STEP_RUN, 0, 2, 3},      {DELTA_STEP_RUN, 8, 4, 5},
                                        {DELTA_STEP_SWAP_OUT, 0, 2, 3}};
-  delta_schedule_t *schedule = simulate(0, expected, 7);
+  delta_schedule_t *schedule = simulate(&(delta_problem_t){0}, expected, 7);
   cr_assert_float_eq(schedule->step_seconds, 5, 1e-9);
   cr_assert_float_eq(schedule->stall_seconds, 1, 1e-9);
   cr_assert_float_eq(schedule->recompute_seconds, 3, 1e-9);
@@ -243,7 +248,26 @@ Test(planner_run, lanes_overlap_and_wait) {
 Test(planner_run, directions_share_their_bandwidth) {
   // 100 out at 100/s and 100 in at 50/s through 75/s together: at half rate until the first is out, then the other at its full rate.
   const simulated_step_t expected[] = {{DELTA_STEP_SWAP_OUT, 0, 0, 2}, {DELTA_STEP_SWAP_IN, 0, 0, 3}};
-  delta_schedule_free(simulate(75, expected, 2));
+  delta_schedule_free(simulate(&(delta_problem_t){.shared_bytes_per_second = 75}, expected, 2));
   const simulated_step_t independent[] = {{DELTA_STEP_SWAP_OUT, 0, 0, 1}, {DELTA_STEP_SWAP_IN, 0, 0, 2}};
-  delta_schedule_free(simulate(150, independent, 2));
+  delta_schedule_free(simulate(&(delta_problem_t){.shared_bytes_per_second = 150}, independent, 2));
+}
+
+Test(planner_run, copies_take_time_to_start) {
+  const simulated_step_t expected[] = {
+      {DELTA_STEP_SWAP_OUT, 0, 0, 1.5}, {DELTA_STEP_SWAP_IN, 0, 0, 2.25}, {DELTA_STEP_SWAP_OUT, 0, 1.5, 3}};
+  const delta_problem_t lanes = {.offload_start_seconds = 0.5, .prefetch_start_seconds = 0.25};
+  delta_schedule_free(simulate(&lanes, expected, 3));
+}
+
+Test(planner_run, copies_slow_compute_down) {
+  // A second of compute at three quarters of its speed until the copy below has ended, then at half beside the copy back, and at its own.
+  const simulated_step_t expected[] = {
+      {DELTA_STEP_SWAP_OUT, 0, 0, 1}, {DELTA_STEP_RUN, 0, 0, 1.5}, {DELTA_STEP_SWAP_IN, 1, 1, 3}, {DELTA_STEP_RUN, 0, 1.5, 3.25}};
+  const delta_problem_t lanes = {.offload_drag = 0.25, .prefetch_drag = 0.5};
+  delta_schedule_free(simulate(&lanes, expected, 4));
+  // The same from what starts, as long as it copies.
+  const simulated_step_t started[] = {{DELTA_STEP_SWAP_OUT, 0, 0, 2}, {DELTA_STEP_RUN, 0, 0, 4.0 / 3}};
+  const delta_problem_t starts = {.offload_start_seconds = 1, .offload_start_drag = 0.375, .offload_drag = 0.125};
+  delta_schedule_free(simulate(&starts, started, 2));
 }

@@ -128,6 +128,8 @@ Test(planner_search, times_hold_at_every_instant) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 40);
     if (seed % 3 == 0) problem->shared_bytes_per_second = 2.5e5;
+    if (seed % 4 == 0) problem->offload_start_seconds = problem->prefetch_start_seconds = 2e-3;
+    if (seed % 5 == 0) problem->offload_drag = problem->prefetch_drag = 0.2;
     delta_schedule_t *kept = delta_test_kept_schedule(problem, true), *schedule = NULL;
     const uint64_t capacity_bytes = kept->peak_bytes * (6 + seed % 4) / 10;
     const delta_search_result_t result = search(problem, capacity_bytes, 200, seed, &schedule);

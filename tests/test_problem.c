@@ -60,6 +60,8 @@ typedef struct wrong_problem {
 WRONG(nothing, (void)self)
 WRONG(alignment, self->frame.alignment_bytes = 48)
 WRONG(bandwidth, self->frame.offload_bytes_per_second = NAN)
+WRONG(start, self->frame.prefetch_start_seconds = -1)
+WRONG(drag, self->frame.offload_drag = 0.95)
 WRONG(no_name, self->tensors[A].name = NULL)
 WRONG(no_bytes, self->tensors[A].size_bytes = 0)
 WRONG(unaligned, self->tensors[A].size_bytes = 65)
@@ -94,6 +96,8 @@ static const wrong_problem_t wrong_problems[] = {
     {spoil_nothing, NULL},
     {spoil_alignment, "no power of two"},
     {spoil_bandwidth, "bandwidth"},
+    {spoil_start, "start in -1 seconds"},
+    {spoil_drag, "0.95 of compute's speed"},
     {spoil_no_name, "tensor 1 has no name"},
     {spoil_no_bytes, "'a' has no bytes"},
     {spoil_unaligned, "'a': 65 bytes are not a multiple"},

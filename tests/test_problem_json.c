@@ -16,6 +16,12 @@ Test(problem_json, random_problems_read_back_as_the_same_text) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 40)), *copy = NULL;
     if (seed % 2) problem->budget_bytes = 64 * seed;
     if (seed % 3) problem->shared_bytes_per_second = 1.5e5;
+    if (seed % 4) problem->offload_start_seconds = 2e-4;
+    if (seed % 5) problem->prefetch_start_seconds = 1e-4;
+    if (seed % 3 < 2) problem->offload_start_drag = 0.25;
+    if (seed % 6 < 2) problem->prefetch_start_drag = 0.3;
+    if (seed % 4 < 2) problem->offload_drag = 0.1;
+    if (seed % 5 < 2) problem->prefetch_drag = 0.2;
     if (seed % 7 == 0) problem->steps[0].flags |= DELTA_STEP_PRODUCT;
     if (seed % 5 == 0) problem->tensors[1].name = problem->tensors[0].name; // one name twice
     delta_text_t text, again;
@@ -42,6 +48,8 @@ Test(problem_json, fields_mean_what_they_say) {
   delta_problem_t *problem = NULL;
   delta_test_must(read(
       "{\"budget_bytes\": 300, \"host_budget_bytes\": 900, \"h2d_bytes_per_s\": 10, \"d2h_bytes_per_s\": 20, \"shared_bytes_per_s\": 25,"
+      " \"d2h_start_s\": 0.5, \"h2d_start_s\": 0.25, \"d2h_start_drag\": 0.25, \"h2d_start_drag\": 0.375,"
+      " \"d2h_drag\": 0.125, \"h2d_drag\": 0.25,"
       " \"tensors\": [{\"name\": \"x\", \"bytes\": 5, \"initial\": true, \"pinned\": true}, {\"name\": \"y\", \"bytes\": 7},"
       " {\"name\": \"z\", \"bytes\": 7, \"output\": true}], \"nodes\": [{\"name\": \"f\", \"compute_s\": 0.5, \"kind\": \"convolution\", "
       "\"workspace_bytes\": 3,"
@@ -53,6 +61,11 @@ Test(problem_json, fields_mean_what_they_say) {
   cr_assert_eq(problem->prefetch_bytes_per_second, 10);
   cr_assert_eq(problem->offload_bytes_per_second, 20);
   cr_assert_eq(problem->shared_bytes_per_second, 25);
+  cr_assert_eq(problem->offload_start_seconds, 0.5);
+  cr_assert_eq(problem->prefetch_start_seconds, 0.25);
+  cr_assert_eq(delta_problem_offload_seconds(problem, 10), 1);
+  cr_assert_eq(delta_problem_prefetch_seconds(problem, 10), 1.25);
+  cr_assert_eq(delta_problem_drag_seconds(problem, 10), 0.25 * 0.5 + 0.375 * 0.25 + 0.125 * 0.5 + 0.25 * 1);
   cr_assert_eq(problem->tensors[0].flags, (uint32_t)(DELTA_TENSOR_INPUT | DELTA_TENSOR_PINNED | DELTA_TENSOR_OUTPUT));
   cr_assert_eq(problem->tensors[1].flags, 0);
   cr_assert_eq(problem->tensors[2].flags, (uint32_t)DELTA_TENSOR_OUTPUT);

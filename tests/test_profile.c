@@ -338,6 +338,9 @@ Test(profile, copies_are_measured) {
   setenv("XDG_CACHE_HOME", folder.path, 1);
   static const delta_profile_id_t ids[] = {DELTA_PROFILE_OFFLOAD,        DELTA_PROFILE_PREFETCH,        DELTA_PROFILE_SHARED,
                                            DELTA_PROFILE_OFFLOAD_BESIDE, DELTA_PROFILE_PREFETCH_BESIDE, DELTA_PROFILE_COPY};
+  static const delta_profile_id_t costs[] = {DELTA_PROFILE_OFFLOAD_START,      DELTA_PROFILE_PREFETCH_START,
+                                             DELTA_PROFILE_OFFLOAD_START_DRAG, DELTA_PROFILE_PREFETCH_START_DRAG,
+                                             DELTA_PROFILE_OFFLOAD_DRAG,       DELTA_PROFILE_PREFETCH_DRAG};
   const delta_profiler_options_t options = {.device = device};
   delta_profiler_t *profiler = NULL;
   delta_test_must(delta_profiler_create(&options, delta_allocator_system(), &profiler));
@@ -346,5 +349,9 @@ Test(profile, copies_are_measured) {
   delta_test_must(delta_profiler_measure_copies(profiler));
   for (size_t i = 0; i < sizeof ids / sizeof *ids; ++i)
     cr_expect(delta_profile_is_measured(measured, ids[i]) && delta_profile_number(measured, ids[i]) > 0, "number %zu", i);
+  for (size_t i = 0; i < sizeof costs / sizeof *costs; ++i) {
+    const double cost = delta_profile_number(measured, costs[i]);
+    cr_expect(delta_profile_is_measured(measured, costs[i]) && cost >= 0 && cost <= 1, "cost %zu: %g", i, cost);
+  }
   delta_profiler_destroy(profiler);
 }

@@ -67,6 +67,8 @@ static const broken_case_t broken_cases[] = {
     {"\"device\": \"v100\"", "\"device\": \"\"", "device", "1 to 47 characters"},
     {"\"device\": \"v100\"", "\"device\": 100", "device", "a string"},
     {"\"version\": 3", "\"version\": 2", "version", "--save-profile"},
+    {"\"launch_seconds\"", "\"offload_drag\": {\"value\": 0.95, \"source\": \"s\"}, \"launch_seconds\"", "offload_drag", "from 0 to 0.9"},
+    {"\"launch_seconds\"", "\"offload_start_seconds\": {\"value\": 1e-5, \"source\": \"s\"}, \"launch_seconds\"", NULL, NULL},
     {"delta profile", "delta plan", "format", "'delta profile'"},
     {"\"memory_efficiency\"", "\"memory_efficency\"", "memory_efficiency", "missing"},
     {"\"kernels\": {}", "\"kernels\": {}, \"more\": {}, \"kernels\": {}", "kernels", "twice"},

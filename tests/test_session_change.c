@@ -163,3 +163,26 @@ Test(session_change, programs_of_other_batches_are_bounded) {
   cr_expect_eq(training.session->programs.count, planned + 2);
   delta_test_training_close(&training);
 }
+
+// A batch that does not fit beside the states runs when some of them have gone below: as without a budget, bit for bit.
+Test(session_change, states_make_room_for_a_larger_batch) {
+  delta_test_training_t quiet, tight;
+  open_training(&quiet, "none", "unlimited", 1);
+  open_training(&tight, "delta-fixed", "100%", 1);
+  const size_t state_bytes = tight.session->state_bytes;
+  for (int step = 0; step < 3; ++step) {
+    const int64_t rows = step == 1 ? 3 * BATCH : BATCH;
+    const delta_run_report_t wanted = delta_test_run(quiet.session, DELTA_RUN_TRAIN, 100 * step, rows, 0.05),
+                             found = delta_test_run(tight.session, DELTA_RUN_TRAIN, 100 * step, rows, 0.05);
+    cr_expect_eq(wanted.loss, found.loss, "step %d: loss %.9g, not %.9g", step, found.loss, wanted.loss);
+    cr_expect_leq(found.arena_peak_bytes, tight.session->budget_bytes);
+    cr_expect_gt(wanted.arena_peak_bytes, step == 1 ? tight.session->budget_bytes : 0, "the case is too small");
+  }
+  cr_expect_lt(tight.session->state_bytes, state_bytes, "no state went below");
+  delta_test_values_t wanted = delta_test_read_states(quiet.session, NULL), found = delta_test_read_states(tight.session, NULL);
+  cr_expect_eq(delta_test_distance(&wanted, &found), 0);
+  free(wanted.items);
+  free(found.items);
+  delta_test_training_close(&quiet);
+  delta_test_training_close(&tight);
+}

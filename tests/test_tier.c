@@ -46,6 +46,31 @@ Test(tier, what_is_written_comes_back) {
   delta_test_folder_remove(&folder);
 }
 
+// What is aligned as disks ask takes another way than what is not, or not whole blocks; both ways meet in one file.
+Test(tier, aligned_and_other_memory_meet) {
+  static const size_t offsets[] = {0, 512, 64, 4096}, sizes[] = {512, 4096, (1 << 20) + 512, (1 << 20) + 4096, 1000};
+  enum { OFFSET_COUNT = sizeof offsets / sizeof *offsets, SIZE_COUNT = sizeof sizes / sizeof *sizes, SLOT_BYTES = 2 << 20 };
+  delta_test_folder_t folder;
+  delta_test_folder_make(&folder);
+  delta_tier_t *tier = open_tier(&folder);
+  uint8_t *data = aligned_alloc(4096, SLOT_BYTES), *back = aligned_alloc(4096, SLOT_BYTES);
+  for (size_t i = 0; i < SLOT_BYTES; ++i) data[i] = (uint8_t)(i * 2654435761u >> 7);
+  delta_test_expect_ok(delta_tier_reserve(tier, SLOT_BYTES), "reserve");
+  for (size_t i = 0; i < OFFSET_COUNT * OFFSET_COUNT * SIZE_COUNT; ++i) {
+    const size_t from = offsets[i % OFFSET_COUNT], to = offsets[i / OFFSET_COUNT % OFFSET_COUNT],
+                 size_bytes = sizes[i / OFFSET_COUNT / OFFSET_COUNT];
+    memset(back, 0, SLOT_BYTES);
+    delta_test_expect_ok(delta_tier_write(tier, 4096, data + from, size_bytes), "write");
+    delta_test_expect_ok(delta_tier_read(tier, 4096, back + to, size_bytes), "read");
+    cr_expect_eq(memcmp(back + to, data + from, size_bytes), 0, "%zu bytes from %zu to %zu", size_bytes, from, to);
+    cr_expect_eq(back[to + size_bytes], 0, "%zu bytes: more was read", size_bytes);
+  }
+  free(data);
+  free(back);
+  delta_tier_destroy(tier);
+  delta_test_folder_remove(&folder);
+}
+
 Test(tier, copies_stay_within_what_is_reserved) {
   delta_test_folder_t folder;
   delta_test_folder_make(&folder);

@@ -38,6 +38,7 @@ delta_status_t delta_gradient_matmul(const delta_gradient_args_t *args) {
   const delta_matmul_attrs_t *attrs = args->node->attrs;
   const delta_tensor_id_t dy = args->output_gradients[0];
   if (args->wanted[1]) args->input_gradients[1] = matmul_by_b(args, attrs, dy);
+  if (delta_rule_wants(args, 3)) args->input_gradients[3] = delta_emit_sum_to(args->emit, dy, delta_rule_input_shape(args, 3));
   if (args->wanted[0]) args->input_gradients[0] = matmul_by_a(args, attrs, dy);
   if (delta_rule_wants(args, 2)) args->input_gradients[2] = dy;
   return DELTA_OK;

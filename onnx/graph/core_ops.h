@@ -33,7 +33,7 @@ enum {
   X(REDUCE, reduce, 1, 16, 1, 8, reduce, DELTA_CORE_FLAG_LIST)                                      \
   X(MOMENTS, moments, 1, 1, 2, 2, moments, 0)                                                       \
   X(ARG_REDUCE, arg_reduce, 1, 1, 1, 1, none, 0)                                                    \
-  X(MATMUL, matmul, 2, 3, 1, 1, matmul, DELTA_CORE_FLAG_ADDS)                                       \
+  X(MATMUL, matmul, 2, 4, 1, 1, matmul, DELTA_CORE_FLAG_ADDS)                                       \
   X(CONV, conv, 2, 3, 1, 1, conv, 0)                                                                \
   X(CONV_DATA, conv_data, 2, 3, 1, 1, conv_data, 0)                                                 \
   X(CONV_WEIGHT, conv_weight, 2, 2, 1, 1, conv_weight, 0)                                           \
@@ -135,8 +135,8 @@ typedef struct delta_arg_reduce_attrs {
   bool select_last; // of equal ones the last; else the first
 } delta_arg_reduce_attrs_t;
 
-// MATMUL: a [..., m, k] (or [..., k, m] when transpose_a), b likewise, c? -> y [..., m, n] = a b, or c + a b with c of y's shape. Ranks are at least 2;
-// leading dimensions of a and b broadcast.
+// MATMUL: a [..., m, k] (or [..., k, m] when transpose_a), b likewise, c?, bias? [n] -> y [..., m, n] = a b, to which c of y's shape and the bias of each column are
+// added. Ranks are at least 2; leading dimensions of a and b broadcast.
 typedef struct delta_matmul_attrs {
   bool transpose_a, transpose_b;
 } delta_matmul_attrs_t;

@@ -31,6 +31,11 @@ delta_status_t delta_infer_matmul(const delta_infer_args_t *args) {
     DELTA_RETURN_IF_ERROR(delta_infer_same_type("what is added", added, a->dtype));
     DELTA_RETURN_IF_ERROR(delta_infer_same_shape("what is added", &added->shape, &shape));
   }
+  const delta_tensor_t *bias = delta_infer_input(args, 3);
+  if (bias) {
+    DELTA_RETURN_IF_ERROR(delta_infer_same_type("bias", bias, a->dtype));
+    DELTA_RETURN_IF_ERROR(delta_infer_same_shape("bias", &bias->shape, &(delta_shape_t){.rank = 1, .dims = {n}}));
+  }
   delta_infer_set(args, 0, a->dtype, &shape);
   return DELTA_OK;
 }

@@ -164,6 +164,7 @@ static bool matmul_rule(const delta_part_rule_t *rule) {
   set_all_inputs(rule, DELTA_PART_WHOLE);
   rule->inputs[leader] = found;
   if (found == own.summed) {
+    if (has_input(rule, 3)) return false; // each part would have it
     rule->inputs[1 - leader] = other.summed;
     rule->outputs[0] = DELTA_PART_SUM;
     return true;
@@ -171,6 +172,7 @@ static bool matmul_rule(const delta_part_rule_t *rule) {
   rule->outputs[0] = found == own.kept ? rank - 2 + (int32_t)leader : found + rank - input_shape(rule, leader)->rank;
   if (found != own.kept) rule->inputs[1 - leader] = aligned_axis(rule, 1 - leader, rank, rule->outputs[0]);
   if (has_input(rule, 2)) rule->inputs[2] = rule->outputs[0];
+  if (has_input(rule, 3) && rule->outputs[0] == rank - 1) rule->inputs[3] = 0;
   return true;
 }
 

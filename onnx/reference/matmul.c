@@ -9,6 +9,7 @@ enum { MATMUL_TILE_ROWS = 16, MATMUL_TILE_COLUMNS = 64 };
 typedef struct matrix {
   void *written;     // of the result
   const void *added; // of the result: what is added to the product, or NULL; may be the same as `written`
+  const void *bias;  // of the result: what is added to all of a column, or NULL
   const void *data;
   delta_dtype_t dtype;
   int64_t start, row_stride, column_stride;
@@ -31,9 +32,10 @@ typedef struct matrix {
     }                                                                                                                                   \
     for (int64_t i = 0; i < rows; ++i) {                                                                                                \
       delta_row_t c_layout = {c->dtype, c->start + (row + i) * c->row_stride + column, 1};                                              \
-      number_type results[MATMUL_TILE_COLUMNS];                                                                                         \
+      number_type results[MATMUL_TILE_COLUMNS] = {0}, bias[MATMUL_TILE_COLUMNS] = {0};                                                  \
       if (c->added) delta_row_load_##suffix(c->added, c_layout, columns, results, 1);                                                   \
-      for (int64_t j = 0; j < columns; ++j) results[j] = (number_type)((c->added ? (sum_type)results[j] : 0) + sums[i][j]);             \
+      if (c->bias) delta_row_load_##suffix(c->bias, (delta_row_t){c->dtype, column, 1}, columns, bias, 1);                              \
+      for (int64_t j = 0; j < columns; ++j) results[j] = (number_type)((sum_type)results[j] + sums[i][j] + (sum_type)bias[j]);          \
       delta_row_store_##suffix(c->written, c_layout, columns, results, 1);                                                              \
     }                                                                                                                                   \
   }
@@ -81,8 +83,11 @@ delta_status_t delta_reference_matmul(const delta_reference_args_t *args) {
   batch_strides(&b->shape, &batch, walk.strides[1]);
 
   matrix_t a_matrix = matrix_of(a, args->inputs[0], attrs->transpose_a), b_matrix = matrix_of(b, args->inputs[1], attrs->transpose_b);
-  matrix_t c_matrix = {
-      .written = args->outputs[0], .added = args->node->input_count > 2 ? args->inputs[2] : NULL, .dtype = y->dtype, .row_stride = columns};
+  matrix_t c_matrix = {.written = args->outputs[0],
+                       .added = delta_reference_input(args, 2) ? args->inputs[2] : NULL,
+                       .bias = delta_reference_input(args, 3) ? args->inputs[3] : NULL,
+                       .dtype = y->dtype,
+                       .row_stride = columns};
   for (bool more = delta_walk_begin(&walk); more; more = delta_walk_next(&walk)) {
     a_matrix.start = walk.offsets[0];
     b_matrix.start = walk.offsets[1];

@@ -12,6 +12,24 @@
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/team.h"
+
+typedef struct fill {
+  uint8_t *address;
+  uint8_t value;
+} fill_t;
+
+static void fill_part(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  const fill_t *fill = context;
+  (void)thread;
+  memset(fill->address + begin, fill->value, (size_t)(end - begin));
+}
+
+static delta_status_t cpu_fill(delta_device_t *device, delta_lane_t lane, void *address, uint8_t value, size_t size_bytes) {
+  (void)lane;
+  delta_team_run(device->threads, (int64_t)size_bytes, 1, fill_part, &(fill_t){address, value});
+  return DELTA_OK;
+}
 
 static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
 
@@ -42,6 +60,7 @@ static const delta_device_driver_t cpu_driver = {
     .synchronize = cpu_synchronize,
     .write = cpu_copy,
     .read = cpu_copy,
+    .fill = cpu_fill,
 };
 
 // Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
@@ -53,6 +72,8 @@ static const delta_roofline_t assumed_roofline = {.flops_per_second = 4e10,
                                                   .memory_efficiency = 1,
                                                   .plain_conv_slowdown = 2,
                                                   .launch_seconds = 1e-6};
+// Cache lines need 64; what most disks ask of memory that they read and write themselves is this.
+enum { ALIGNMENT_BYTES = 512 };
 // Of a disk.
 static const double assumed_offload_bytes_per_second = 1.2e9, assumed_prefetch_bytes_per_second = 1.5e9;
 
@@ -82,7 +103,7 @@ delta_status_t delta_cpu_device_open(const delta_device_options_t *options, delt
   device->base.math = DELTA_FLOAT_MATH_FLOAT32;
   device->base.host_addressable = device->base.reads_virtual = true;
   device->base.granule_bytes = DELTA_CPU_GRANULE_BYTES;
-  device->base.alignment_bytes = 64;
+  device->base.alignment_bytes = ALIGNMENT_BYTES;
   device->base.roofline = assumed_roofline;
   device->base.roofline.flops_per_second *= device->base.threads;
   device->base.offload_bytes_per_second = assumed_offload_bytes_per_second;

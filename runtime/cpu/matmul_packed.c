@@ -46,6 +46,7 @@ delta_status_t delta_cpu_matmul_packed_prepare(delta_kernel_t *kernel) {
   DELTA_GOTO_IF_ERROR(status, delta_onednn_add(&state->primitive, DNNL_ARG_WEIGHTS, packed), cleanup);
   state->packed = state->primitive.args[state->primitive.arg_count - 1].memory;
   DELTA_GOTO_IF_ERROR(status, delta_onednn_add(&state->primitive, DNNL_ARG_DST, &layouts.y), cleanup);
+  DELTA_GOTO_IF_ERROR(status, delta_matmul_add_bias(&state->primitive, &layouts), cleanup);
   DELTA_GOTO_IF_ERROR(status, delta_onednn_reorder(&state->primitive, &layouts.b, packed, &state->reorder), cleanup);
   DELTA_GOTO_IF_ERROR(
       status, DELTA_ONEDNN(delta_onednn_call_memory_create(&state->plain, &layouts.b, state->primitive.engine, DNNL_MEMORY_NONE)), cleanup);
@@ -59,7 +60,7 @@ cleanup:
 
 delta_status_t delta_cpu_matmul_packed_run(const delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers) {
   const delta_matmul_packed_t *state = kernel->state;
-  const void *addresses[] = {buffers->inputs[0], buffers->workspace, buffers->outputs[0]};
+  const void *addresses[] = {buffers->inputs[0], buffers->workspace, buffers->outputs[0], delta_matmul_bias(kernel, buffers)};
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(state->plain, (void *)(uintptr_t)buffers->inputs[1])));
   DELTA_RETURN_IF_ERROR(DELTA_ONEDNN(delta_onednn_call_memory_set_data_handle(state->packed, buffers->workspace)));
   DELTA_RETURN_IF_ERROR(delta_onednn_convert(&state->primitive, state->reorder, state->plain, state->packed));

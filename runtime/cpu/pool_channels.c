@@ -92,20 +92,35 @@ typedef struct delta_pool_found {
 typedef void delta_pool_take_t(delta_pool_found_t *found, int64_t at, const float *x, int64_t stride, int32_t element, int64_t count,
                                int64_t values);
 
+// Calls a function whose last argument is the number of channels with a number that the compiler knows, where it is that of a blocked layout: loops over few channels are then
+// without overhead.
+#define BY_CHANNELS(function, channels, ...) \
+  do {                                       \
+    if ((channels) == 8) {                   \
+      function(__VA_ARGS__, 8);              \
+    } else if ((channels) == 16) {           \
+      function(__VA_ARGS__, 16);             \
+    } else {                                 \
+      function(__VA_ARGS__, channels);       \
+    }                                        \
+  } while (0)
+
 // Takes x where it beats the best so far: strictly larger, the first NaN, or the first of all.
-DELTA_CPU_CLONES static void take_max(delta_pool_found_t *found, int64_t at, const float *x, int64_t stride, int32_t element, int64_t count,
-                                      int64_t values) {
-  for (int64_t i = 0; i < count; ++i) {
-    float *best = found->best + at + i * values;
-    int32_t *elements = found->elements + at + i * values;
-    const float *from = x + i * stride;
+static inline void take_max_values(float *restrict best, int32_t *restrict elements, const float *restrict x, int64_t stride,
+                                   int32_t element, int64_t count, int64_t values) {
+  for (int64_t i = 0; i < count; ++i, best += values, elements += values, x += stride) {
     for (int64_t c = 0; c < values; ++c) {
-      const float value = from[c], old = best[c];
+      const float value = x[c], old = best[c];
       const bool takes = (elements[c] < 0) | (value > old) | ((value != value) & (old == old));
       best[c] = takes ? value : old;
       elements[c] = takes ? element : elements[c];
     }
   }
+}
+
+DELTA_CPU_CLONES static void take_max(delta_pool_found_t *found, int64_t at, const float *x, int64_t stride, int32_t element, int64_t count,
+                                      int64_t values) {
+  BY_CHANNELS(take_max_values, values, found->best + at, found->elements + at, x, stride, element, count);
 }
 
 DELTA_CPU_CLONES static void take_sum(delta_pool_found_t *found, int64_t at, const float *x, int64_t stride, int32_t element, int64_t count,
@@ -245,17 +260,27 @@ typedef struct delta_pool_gift {
 } delta_pool_gift_t;
 typedef void delta_pool_give_t(const delta_pool_gift_t *gift, int64_t k2, int64_t begin, int64_t end, double *sums);
 
-DELTA_CPU_CLONES static void give_where(const float *dy, const uint8_t *indices, uint8_t element, double *sums, int64_t count) {
-  for (int64_t c = 0; c < count; ++c) sums[c] += indices[c] == element ? (double)dy[c] : 0.0;
+// `count` outputs give to positions `stride` values apart.
+static inline void give_where_values(const float *restrict dy, const uint8_t *restrict indices, uint8_t element, double *restrict sums,
+                                     int64_t stride, int64_t count, int64_t channels) {
+  for (int64_t i = 0; i < count; ++i, dy += channels, indices += channels, sums += stride) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float value = dy[c];
+      sums[c] += (double)(indices[c] == element ? value : 0.0f);
+    }
+  }
+}
+
+DELTA_CPU_CLONES static void give_where(const float *dy, const uint8_t *indices, uint8_t element, double *sums, int64_t stride,
+                                        int64_t count, int64_t channels) {
+  BY_CHANNELS(give_where_values, channels, dy, indices, element, sums, stride, count);
 }
 
 static void give_max(const delta_pool_gift_t *gift, int64_t k2, int64_t begin, int64_t end, double *sums) {
-  const int64_t channels = gift->state->channels;
-  for (int64_t out = begin; out < end; ++out) {
-    const int64_t position = delta_window_position(&gift->state->window, INNER, out, k2);
-    give_where(gift->dy + out * channels, gift->indices + out * channels, (uint8_t)(gift->element + k2), sums + position * channels,
-               channels);
-  }
+  const delta_window_geometry_t *window = &gift->state->window;
+  const int64_t channels = gift->state->channels, position = delta_window_position(window, INNER, begin, k2);
+  give_where(gift->dy + begin * channels, gift->indices + begin * channels, (uint8_t)(gift->element + k2), sums + position * channels,
+             window->strides[INNER] * channels, end - begin, channels);
 }
 
 static void give_average(const delta_pool_gift_t *gift, int64_t k2, int64_t begin, int64_t end, double *sums) {
@@ -306,6 +331,10 @@ static void gather_row(const delta_kernel_launch_t *launch, int64_t number, delt
   }
 }
 
+DELTA_CPU_CLONES static void store_row(const double *restrict sums, int64_t count, float *restrict dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = (float)sums[i];
+}
+
 static void gather_rows(const void *context, int64_t begin, int64_t end, int32_t thread, delta_pool_give_t *give) {
   const delta_kernel_launch_t *launch = context;
   const delta_pool_channels_t *state = launch->kernel->state;
@@ -314,7 +343,7 @@ static void gather_rows(const void *context, int64_t begin, int64_t end, int32_t
   float *dx = launch->buffers->outputs[0];
   for (int64_t number = begin; number < end; ++number) {
     gather_row(launch, number, give, sums);
-    for (int64_t i = 0; i < width; ++i) dx[number * width + i] = (float)sums[i];
+    store_row(sums, width, dx + number * width);
   }
 }
 

@@ -1,6 +1,8 @@
 // MATMUL: by cuBLASLt, whose workspace is planned; by our own tiles where the library has no such type or there is nothing to multiply.
 //
-// The library's matrices lie by columns: a row-major y = a b is for it y' = b' a', so b is its first operand.
+// The library's matrices lie by columns: a row-major y = a b is for it y' = b' a', so b is its first operand, and a bias of our columns is one of its rows. What else the
+// library could do at a product's end is left to expressions: its ReLU makes 0 of NaN, which hides a training that has failed, and its GELU is another function than the
+// exact one.
 #include <string.h>
 
 #include "onnx/graph/access.h"
@@ -8,6 +10,8 @@
 #include "runtime/cuda/product.h"
 
 // What the library may want; more brings little and is taken from the budget.
+enum { ADDED = 2, BIAS = 3 }; // inputs that may be missing
+
 enum { MOST_WORKSPACE_BYTES = 8 << 20, LEAST_ALIGNMENT_BYTES = 16, MOST_ALIGNMENT_BYTES = 256 };
 
 // Batches that both operands pass through alike are one dimension.
@@ -115,6 +119,7 @@ const char *delta_cuda_matmul_refuse(const delta_graph_t *graph, const delta_nod
     const delta_tensor_t *input = delta_node_input(graph, node, k);
     if (input && input->dtype != dtype) return "the inputs are of different types";
   }
+  if (delta_node_input(graph, node, BIAS) && dtype == DELTA_DTYPE_FLOAT64) return "the library adds no bias in float64";
   const product_shape_t shape = product_shape_of(graph, node);
   if (shape.rows == 0 || shape.depth == 0 || shape.columns == 0) return "there is nothing to multiply";
   for (int32_t d = 0; d < shape.batches.rank; ++d) {
@@ -184,6 +189,18 @@ static delta_status_t make_wishes(matmul_t *matmul, const delta_device_t *device
   return DELTA_OK;
 }
 
+static delta_status_t set_bias(const matmul_t *matmul, const void *bias) {
+  return DELTA_CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(matmul->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+}
+
+// The bias's address is known at each run only: until then one of the same alignment stands for it, which the choice of an algorithm goes by.
+static delta_status_t make_epilogue(const matmul_t *matmul, const delta_device_t *device) {
+  const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  DELTA_RETURN_IF_ERROR(
+      DELTA_CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(matmul->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
+  return set_bias(matmul, (const void *)(uintptr_t)device->alignment_bytes);
+}
+
 delta_status_t delta_cuda_matmul_prepare(delta_kernel_t *kernel) {
   delta_cuda_device_t *device = delta_cuda_device(kernel->device);
   const product_shape_t shape = product_shape_of(kernel->graph, kernel->node);
@@ -198,6 +215,7 @@ delta_status_t delta_cuda_matmul_prepare(delta_kernel_t *kernel) {
   matmul->is_wide = dtype == DELTA_DTYPE_FLOAT64;
   DELTA_RETURN_IF_ERROR(make_product(matmul, &shape, type));
   DELTA_RETURN_IF_ERROR(make_wishes(matmul, kernel->device));
+  if (delta_kernel_input(kernel, BIAS)) DELTA_RETURN_IF_ERROR(make_epilogue(matmul, kernel->device));
   cublasLtMatmulHeuristicResult_t found = {0};
   int count = 0;
   DELTA_RETURN_IF_ERROR(DELTA_CUBLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(device->cublas, matmul->product, matmul->b, matmul->a, matmul->y,
@@ -223,8 +241,9 @@ delta_status_t delta_cuda_matmul_run(const delta_kernel_t *kernel, const delta_k
   static const float one = 1, zero = 0;
   static const double wide_one = 1, wide_zero = 0;
   const matmul_t *matmul = kernel->state;
-  const char *a = buffers->inputs[0], *b = buffers->inputs[1], *added = delta_kernel_input_data(kernel, buffers, 2);
+  const char *a = buffers->inputs[0], *b = buffers->inputs[1], *added = delta_kernel_input_data(kernel, buffers, ADDED);
   char *y = buffers->outputs[0];
+  if (delta_kernel_input(kernel, BIAS)) DELTA_RETURN_IF_ERROR(set_bias(matmul, buffers->inputs[BIAS]));
   const void *product_factor = matmul->is_wide ? (const void *)&wide_one : &one,
              *nothing = matmul->is_wide ? (const void *)&wide_zero : &zero;
   const int64_t bytes = (int64_t)matmul->element_bytes;
@@ -279,5 +298,6 @@ delta_status_t delta_cuda_product_run(const delta_kernel_t *kernel, const delta_
     product.b_batch[d] = shape.batches.b[d];
   }
   return DELTA_CUDA_CHECK(delta_cuda_product_launch(&product, buffers->inputs[0], buffers->inputs[1],
-                                                    delta_kernel_input_data(kernel, buffers, 2), buffers->outputs[0], stream));
+                                                    delta_kernel_input_data(kernel, buffers, ADDED),
+                                                    delta_kernel_input_data(kernel, buffers, BIAS), buffers->outputs[0], stream));
 }

@@ -7,7 +7,7 @@ static const int TILE = 16;
 static const unsigned MOST_LAYERS = 65535;
 
 template <typename T>
-static __global__ void product_kernel(delta_cuda_product_t self, const T *a, const T *b, const T *c, T *y) {
+static __global__ void product_kernel(delta_cuda_product_t self, const T *a, const T *b, const T *c, const T *bias, T *y) {
   typedef typename delta_types<T>::number number;
   __shared__ number a_tile[TILE][TILE + 1], b_tile[TILE][TILE + 1];
   const int64_t row = (int64_t)blockIdx.y * TILE + threadIdx.y, column = (int64_t)blockIdx.x * TILE + threadIdx.x;
@@ -36,19 +36,22 @@ static __global__ void product_kernel(delta_cuda_product_t self, const T *a, con
     }
     if (row >= self.rows || column >= self.columns) continue;
     const int64_t at = ((int64_t)batch * self.rows + row) * self.columns + column;
-    y[at] = delta_write<T>(c ? delta_read<number>(c[at]) + sum : sum);
+    if (c) sum = delta_read<number>(c[at]) + sum;
+    if (bias) sum += delta_read<number>(bias[column]);
+    y[at] = delta_write<T>(sum);
   }
 }
 
-cudaError_t delta_cuda_product_launch(const delta_cuda_product_t *self, const void *a, const void *b, const void *c, void *y,
-                                      cudaStream_t stream) {
+cudaError_t delta_cuda_product_launch(const delta_cuda_product_t *self, const void *a, const void *b, const void *c, const void *bias,
+                                      void *y, cudaStream_t stream) {
   if (self->rows == 0 || self->columns == 0 || self->batches == 0) return cudaSuccess;
   if (self->rows > (int64_t)MOST_LAYERS * TILE) return cudaErrorInvalidValue;
   const dim3 grid((unsigned)((self->columns + TILE - 1) / TILE), (unsigned)((self->rows + TILE - 1) / TILE),
                   (unsigned)(self->batches < MOST_LAYERS ? self->batches : MOST_LAYERS));
-#define OF_TYPE(id, T)                                                                                                                \
-  case id:                                                                                                                            \
-    DELTA_CUDA_LAUNCH(product_kernel<T>, grid, dim3(TILE, TILE), 0, stream, *self, (const T *)a, (const T *)b, (const T *)c, (T *)y); \
+#define OF_TYPE(id, T)                                                                                                       \
+  case id:                                                                                                                   \
+    DELTA_CUDA_LAUNCH(product_kernel<T>, grid, dim3(TILE, TILE), 0, stream, *self, (const T *)a, (const T *)b, (const T *)c, \
+                      (const T *)bias, (T *)y);                                                                              \
     break;
   DELTA_CUDA_SWITCH(self->dtype, DELTA_CUDA_TYPES, OF_TYPE);
 }

@@ -13,7 +13,7 @@ extern "C" {
 
 enum { DELTA_CUDA_BATCH_RANK = 8 };
 
-// y = a b, or c + a b. Element (i, j) of an operand's matrix is at i * row + j * column elements from its beginning; y and c are dense.
+// y = a b, to which c and, for each column, a bias are added where they are not NULL. Element (i, j) of an operand's matrix is at i * row + j * column elements from its beginning; y and c are dense.
 typedef struct delta_cuda_product {
   delta_dtype_t dtype;
   int64_t rows, depth, columns;
@@ -25,8 +25,8 @@ typedef struct delta_cuda_product {
   int64_t a_batch[DELTA_CUDA_BATCH_RANK], b_batch[DELTA_CUDA_BATCH_RANK];
 } delta_cuda_product_t;
 
-cudaError_t delta_cuda_product_launch(const delta_cuda_product_t *self, const void *a, const void *b, const void *c, void *y,
-                                      cudaStream_t stream);
+cudaError_t delta_cuda_product_launch(const delta_cuda_product_t *self, const void *a, const void *b, const void *c, const void *bias,
+                                      void *y, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,21 @@ if(DELTA_SANITIZE MATCHES "thread")
                               PROPERTIES COMPILE_OPTIONS "-fno-sanitize=thread")
 endif()
 
+# Where there is a toolkit, the same sources against NVIDIA's headers in place of ours: every call that is emulated has the real one's parameters.
+if(TARGET delta_cuda)
+  file(GLOB delta_emulation_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/include/emulated_*.h)
+  foreach(header ${delta_emulation_headers})
+    get_filename_component(name ${header} NAME)
+    configure_file(${header} ${delta_generated}/emulated_headers/${name} COPYONLY)
+  endforeach()
+  add_library(delta_emulation_of_toolkit OBJECT ${delta_emulation_sources})
+  delta_test_settings(delta_emulation_of_toolkit)
+  target_include_directories(delta_emulation_of_toolkit BEFORE PRIVATE ${delta_generated}/emulated_headers)
+  target_include_directories(delta_emulation_of_toolkit SYSTEM PRIVATE ${DELTA_CUDA_INCLUDE} ${DELTA_CUDNN_INCLUDE})
+  target_compile_definitions(delta_emulation_of_toolkit PRIVATE DELTA_EMULATED_COMPILER="" DELTA_EMULATED_FLAGS="" DELTA_EMULATED_INCLUDE="")
+  target_compile_options(delta_emulation_of_toolkit PRIVATE -Wno-switch) # their enumerations have values that ours leave out
+endif()
+
 # Kernels are C++ here: nvcc's words are macros of the emulation's headers. Each .cu file is compiled through a file that includes it, since the module compiles it as CUDA.
 function(delta_compile_kernels target)
   set(delta_wrappers)
@@ -104,6 +119,12 @@ foreach(kind barriers races waits)
   set_tests_properties(cuda_${kind} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endforeach()
 set_tests_properties(cuda_barriers PROPERTIES LABELS long)
+
+# Budgets and surprises of all shared models, of which the ordinary tests run some.
+add_test(NAME long_cuda_budgets COMMAND run_cuda_budgets --device cuda --partial half --time-limit 0.3)
+add_test(NAME long_cuda_surprises COMMAND run_cuda_surprises --device cuda --scripts 52
+         --models autoencoder,bert,cnn,cnn_opset11,dropout_mlp,gpt2,lstm,mlp,mlp_bce,mobilenetv2,resnet_basic,resnet_bottleneck,unet)
+set_tests_properties(long_cuda_budgets long_cuda_surprises PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77)
 
 # Modules as users find them: one that opens, one that is not there, and a library that is none.
 set(delta_module_environment GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2000000 XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache)

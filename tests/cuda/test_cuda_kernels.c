@@ -9,6 +9,7 @@
 #include "onnx/graph/infer.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/sources.h"
+#include "tests/cuda/emulation/emulation.h"
 #include "tests/support/case_macros.h"
 #include "tests/support/model_file.h"
 
@@ -292,7 +293,9 @@ Test(cuda_kernels, many_sets_of_tensors) {
   delta_status_t status = driver->kernel_prepare(device, graph, (delta_node_id_t){0}, 0, &kernel);
   cr_assert_null(status, "%s", delta_status_message(status));
   const delta_kernel_buffers_t buffers = {(const void *const *)addresses, addresses + SET_INPUTS, NULL};
+  const uint32_t launches = delta_emulated_calls("cuLaunchKernel");
   cr_assert_null(driver->launch(device, DELTA_LANE_COMPUTE, kernel, &buffers));
+  cr_expect_leq(delta_emulated_calls("cuLaunchKernel") - launches, 1 + MANY_SETS / 64, "sets are launched together");
   for (int set = 0; set < MANY_SETS; ++set) {
     float y[SET_ELEMENTS];
     cr_assert_null(driver->read(device, y, addresses[SET_INPUTS + set], sizeof y));

@@ -133,6 +133,37 @@ Test(cuda_libraries, products) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) run_product(&cases[k]);
 }
 
+// What the library looks at before it runs: whether a bias is there when an algorithm is chosen, that it lies as was promised, that the type has such an end.
+Test(cuda_libraries, biases_are_looked_at) {
+  enum { SIZE = 4 };
+  cublasLtHandle_t handle;
+  cublasLtMatmulDesc_t description;
+  cublasLtMatmulPreference_t preference;
+  cublasLtMatrixLayout_t layout;
+  cublasLtMatmulHeuristicResult_t found;
+  int count;
+  const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  const float one = 1, zero = 0, numbers[SIZE * SIZE + 1] = {1};
+  float *data = to_device(numbers, SIZE * SIZE + 1), *y = to_device(numbers, SIZE * SIZE + 1);
+  const float *aligned = data, *not_aligned = data + 1;
+  CHECK(cublasLtCreate(&handle));
+  CHECK(cublasLtMatmulPreferenceCreate(&preference));
+  CHECK(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  CHECK(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+  CHECK(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, SIZE, SIZE, SIZE));
+  cr_expect_neq(cublasLtMatmulAlgoGetHeuristic(handle, description, layout, layout, layout, layout, preference, 1, &found, &count), 0);
+  CHECK(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &aligned, sizeof aligned));
+  CHECK(cublasLtMatmulAlgoGetHeuristic(handle, description, layout, layout, layout, layout, preference, 1, &found, &count));
+  CHECK(cublasLtMatmul(handle, description, &one, data, layout, data, layout, &zero, y, layout, y, layout, &found.algo, NULL, 0, NULL));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &not_aligned, sizeof not_aligned));
+  cr_expect_neq(
+      cublasLtMatmul(handle, description, &one, data, layout, data, layout, &zero, y, layout, y, layout, &found.algo, NULL, 0, NULL), 0);
+  cr_expect_eq(delta_emulated_reports(), 1);
+  CHECK(cublasLtMatrixLayoutCreate(&layout, CUDA_R_64F, SIZE, SIZE, SIZE));
+  cr_expect_neq(cublasLtMatmulAlgoGetHeuristic(handle, description, layout, layout, layout, layout, preference, 1, &found, &count), 0);
+}
+
 // ---- Convolutions
 
 typedef struct conv_case {

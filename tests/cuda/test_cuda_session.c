@@ -107,6 +107,34 @@ Test(cuda_session, a_step_takes_no_memory_and_makes_nothing, .timeout = 120) {
   close_training(&training);
 }
 
+// Waiting for the GPU: once a stream at the end of a step, and for what is brought and read outside it, however much a plan copies.
+static uint32_t waits_of_a_step(const delta_plan_options_t *options, uint32_t *out_copies) {
+  enum { MODES = 3 }; // step by step, recorded, replayed
+  uint32_t waits[MODES];
+  delta_test_training_t training;
+  open_training(&training, options, &(session_choice_t){0});
+  for (int mode = 0; mode < MODES; ++mode) {
+    delta_emulated_reset();
+    train(training.session, mode, 1);
+    waits[mode] = delta_emulated_calls("cudaStreamSynchronize");
+    if (mode == 0) *out_copies = delta_emulated_calls("cudaMemcpyAsync");
+    cr_expect_eq(waits[mode], waits[0], "mode %d: %u waits, not %u", mode, waits[mode], waits[0]);
+    cr_expect_eq(delta_emulated_calls("cudaDeviceSynchronize") + delta_emulated_calls("cudaEventSynchronize"), 0);
+  }
+  close_training(&training);
+  return waits[0];
+}
+
+Test(cuda_session, a_step_is_waited_for_at_its_end_only, .timeout = 120) {
+  uint32_t kept_copies, swapped_copies;
+  delta_plan_options_t options = plan_options();
+  const uint32_t waits = waits_of_a_step(&options, &kept_copies);
+  options.budget = "minimum";
+  options.policy = "swap";
+  cr_expect_eq(waits_of_a_step(&options, &swapped_copies), waits);
+  cr_expect_gt(swapped_copies, kept_copies);
+}
+
 // A library that cannot be recorded: the program goes on step by step.
 Test(cuda_session, a_recording_that_fails_changes_nothing, .timeout = 120) {
   delta_test_training_t training;
@@ -167,6 +195,7 @@ Test(cuda_session, a_lower_budget_gives_memory_back_and_is_recorded_anew, .timeo
   cr_expect_leq(after_bytes, delta_session_budget(training.session));
   cr_expect_lt(after_bytes, before_bytes);
   cr_expect_eq(delta_emulated_calls("cudaGraphInstantiate"), 1);
+  cr_expect_eq(delta_emulated_calls("cudaGraphLaunch"), 2, "the first step of a plan goes step by step, all others are launched as one");
   delta_test_values_t found = delta_test_read_states(training.session, NULL);
   cr_expect_eq(delta_test_distance(&wanted, &found), 0);
   free(found.items);

@@ -194,7 +194,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
 
 // ---- cuBLASLt: descriptions. Each lies in the words of its opaque structure.
 
-enum { MATRICES = 4 }; // A, B, C and D
+enum { MATRICES = 4, OPERANDS }; // A, B, C and D; and a bias
 
 typedef struct matmul_description {
   int32_t compute_type, scale_type, transpose_a, transpose_b;
@@ -340,9 +340,12 @@ static matrix_t matrix_of(const layout_t *layout, const void *data, int32_t tran
                     .batch_stride = layout->batch > 1 ? layout->batch_stride : 0};
 }
 
+// What follows a product is for float32 only; a bias's address is looked at when an algorithm is chosen, too.
 static bool is_supported(const matmul_description_t *description, const layout_t *const layouts[4]) {
   const int32_t type = layouts[0]->type;
-  bool is_right = (type == CUDA_R_32F || type == CUDA_R_64F) && description->pointer_mode == CUBLASLT_POINTER_MODE_HOST;
+  const bool is_plain = description->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  if ((description->epilogue & CUBLASLT_EPILOGUE_BIAS) && !is_plain && !description->bias) return false;
+  bool is_right = (type == CUDA_R_32F || (type == CUDA_R_64F && is_plain)) && description->pointer_mode == CUBLASLT_POINTER_MODE_HOST;
   for (int k = 0; k < 4; ++k) {
     const int64_t inner = (int64_t)(layouts[k]->order == CUBLASLT_ORDER_ROW ? layouts[k]->columns : layouts[k]->rows);
     is_right = is_right && layouts[k]->type == type && layouts[k]->batch == layouts[3]->batch && layouts[k]->leading >= inner;
@@ -367,14 +370,20 @@ static bool make_product(const matmul_description_t *description, const layout_t
 }
 
 // What an algorithm holds: its workspace, and the alignments it was found for.
-enum { ALGORITHM_WORKSPACE, ALGORITHM_ALIGNMENTS };
+enum { ALGORITHM_WORKSPACE, ALGORITHM_ALIGNMENTS, MOST_BIAS_ALIGNMENT_BYTES = 16 };
+
+static uint64_t alignment_of(const void *address) {
+  const uint64_t bits = (uintptr_t)address | MOST_BIAS_ALIGNMENT_BYTES;
+  return bits & (~bits + 1);
+}
 
 // An algorithm that was found for aligned addresses reads in wide words.
-static bool keeps_promises(const cublasLtMatmulAlgo_t *algorithm, const void *const data[MATRICES]) {
-  for (int k = 0; algorithm && k < MATRICES; ++k) {
+static bool keeps_promises(const cublasLtMatmulAlgo_t *algorithm, const void *const data[OPERANDS]) {
+  for (int k = 0; algorithm && k < OPERANDS; ++k) {
     const uint64_t alignment = algorithm->data[ALGORITHM_ALIGNMENTS + k];
     if (alignment == 0 || (uintptr_t)data[k] % alignment == 0) continue;
-    delta_emulated_report("cublasLtMatmul: %c is at %p, and was promised at multiples of %d bytes", "ABCD"[k], data[k], (int)alignment);
+    static const char *const names[OPERANDS] = {"A", "B", "C", "D", "the bias"};
+    delta_emulated_report("cublasLtMatmul: %s is at %p, and was promised at multiples of %d bytes", names[k], data[k], (int)alignment);
     return false;
   }
   return true;
@@ -395,15 +404,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!is_supported((matmul_description_t *)description, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool has_second = asked > 1 && ((preference_t *)preference)->most_workspace_bytes >= WORKSPACE_BYTES;
   const uint32_t *const alignments = ((preference_t *)preference)->alignments;
+  const uint64_t of_bias = product.bias ? alignment_of(product.bias) : 0;
   *out_count = has_second ? 2 : 1;
   for (int k = 0; k < *out_count; ++k) {
     // The fast one first.
     const size_t workspace_bytes = has_second && k == 0 ? WORKSPACE_BYTES : 0;
-    results[k] =
-        (cublasLtMatmulHeuristicResult_t){.algo = {.data = {workspace_bytes, alignments[0], alignments[1], alignments[2], alignments[3]}},
-                                          .workspaceSize = workspace_bytes,
-                                          .state = CUBLAS_STATUS_SUCCESS,
-                                          .wavesCount = 1};
+    results[k] = (cublasLtMatmulHeuristicResult_t){
+        .algo = {.data = {workspace_bytes, alignments[0], alignments[1], alignments[2], alignments[3], of_bias}},
+        .workspaceSize = workspace_bytes,
+        .state = CUBLAS_STATUS_SUCCESS,
+        .wavesCount = 1};
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -415,7 +425,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   DELTA_EMULATED_ENTER(CUBLAS_STATUS_EXECUTION_FAILED);
   (void)handle;
   const layout_t *const layouts[4] = {(layout_t *)a, (layout_t *)b, (layout_t *)c, (layout_t *)d};
-  const void *const data[4] = {A, B, C, D};
+  const void *const data[OPERANDS] = {A, B, C, D, ((matmul_description_t *)description)->bias};
   product_t product;
   if (!make_product((matmul_description_t *)description, layouts, data, &product)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported((matmul_description_t *)description, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
