@@ -339,9 +339,26 @@ static delta_status_t make_tables(nest_t *nest, delta_region_t *region) {
   return DELTA_OK;
 }
 
+// Places are sums and differences of sizes and of the arena's end: with an end like this they are as aligned as the sizes.
+static uint64_t align_end(const delta_block_t *blocks, uint32_t count, uint64_t capacity_bytes) {
+  uint64_t divisor = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    for (uint64_t rest = blocks[i].size_bytes; rest > 0;) {
+      const uint64_t next = divisor % rest;
+      divisor = rest;
+      rest = next;
+    }
+  }
+  return divisor > 0 ? capacity_bytes / divisor * divisor : capacity_bytes;
+}
+
 delta_status_t delta_nest(const delta_block_t *blocks, uint32_t count, uint64_t capacity_bytes, uint64_t effort_limit,
                           delta_region_t *region, uint64_t *offsets, bool *out_found) {
-  nest_t nest = {.blocks = blocks, .count = count, .capacity_bytes = capacity_bytes, .offsets = offsets, .effort_limit = effort_limit};
+  nest_t nest = {.blocks = blocks,
+                 .count = count,
+                 .capacity_bytes = align_end(blocks, count, capacity_bytes),
+                 .offsets = offsets,
+                 .effort_limit = effort_limit};
   *out_found = false;
   DELTA_RETURN_IF_ERROR(make_tables(&nest, region));
   *out_found = search(&nest);

@@ -57,8 +57,8 @@ static double swap_price(const delta_search_state_t *state, const uint8_t *actio
   if ((problem->tensors[tensor].flags & DELTA_TENSOR_STATE) || is_swapped_elsewhere(state, actions, gap)) return back_price;
   const double copy_seconds = delta_problem_offload_seconds(problem, size_bytes) + delta_problem_prefetch_seconds(problem, size_bytes);
   const double window_seconds = state->place_seconds[map->ends[gap]] - state->place_seconds[map->begins[map->starts[tensor]]];
-  const double out_price = lane_price * delta_problem_offload_bytes(problem, size_bytes);
-  return out_price + back_price + fmax(0, copy_seconds - window_seconds) + delta_problem_drag_seconds(problem, size_bytes);
+  return lane_price * delta_problem_offload_bytes(problem, size_bytes) + back_price + fmax(0, copy_seconds - window_seconds) +
+         delta_problem_drag_seconds(problem, size_bytes);
 }
 
 double delta_search_price(delta_search_state_t *state, const uint8_t *actions, uint32_t gap, delta_action_t action, double lane_price) {

@@ -79,9 +79,6 @@ typedef struct delta_device_driver {
   delta_status_t (*launch)(delta_device_t *device, delta_lane_t lane, delta_kernel_t *kernel, const delta_kernel_buffers_t *buffers);
   delta_status_t (*synchronize)(delta_device_t *device); // waits for all that was put into queues
 
-  // Sets bytes as a kernel would: by all that computes, put into the lane's queue where there are queues.
-  delta_status_t (*fill)(delta_device_t *device, delta_lane_t lane, void *address, uint8_t value, size_t size_bytes);
-
   // Of devices that have queues; NULL for others. All but `elapsed` and `recording_destroy` only put something into a queue. Events (of order) and marks (of time) are
   // numbered from 0 and used by all programs in turn; queues_reserve makes as many as there are not yet, and so does not happen during a step.
   delta_status_t (*queues_reserve)(delta_device_t *device, uint32_t event_count, uint32_t mark_count);
@@ -89,6 +86,7 @@ typedef struct delta_device_driver {
   delta_status_t (*wait)(delta_device_t *device, delta_lane_t lane, uint32_t event);
   delta_status_t (*mark)(delta_device_t *device, delta_lane_t lane, uint32_t mark);
   delta_status_t (*elapsed)(delta_device_t *device, uint32_t from_mark, uint32_t to_mark, double *out_seconds); // after synchronize
+  delta_status_t (*fill)(delta_device_t *device, delta_lane_t lane, void *address, uint8_t value, size_t size_bytes);
   // What is put into the queues between the two is not run but recorded, with its order, and runs at each replay. record_end is called also after a failure in between.
   delta_status_t (*record_begin)(delta_device_t *device);
   delta_status_t (*record_end)(delta_device_t *device, delta_recording_t **out_recording);

@@ -5,19 +5,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/cpu/team.h"
 #include "runtime/lanes.h"
 #include "runtime/profiler_parts.h"
 #include "runtime/tier.h"
 
 // A small copy is what it takes to start one.
 enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, SMALL_BYTES = 4096, ALIGNMENT_BYTES = 4096 };
-// Compute goes through a piece that stays in caches and, beside large copies, one that does not, as kernels do. A unit beside a small copy outlasts it.
-enum { NEAR_BYTES = 1 << 20, FAR_BYTES = 8 << 20, NEAR_FILLS = 8, MOST_FILLS = 256, SMALL_UNITS = 80, UNITS = 24 };
-static const double small_unit_seconds = 4e-4;
+// Compute beside it works on so many blocks a thread. A unit beside a small copy outlasts it.
+enum { WORK_BLOCK_BYTES = 16 << 10, WORK_BLOCKS = 128, SMALL_BLOCKS = 64, SMALL_UNITS = 64, UNITS = 40 };
 // A lane has more large copies than it comes to.
-enum { COPIES = 512, PASSES = 3 };
+enum { COPIES = 512, PASSES = 5 };
 
-// Three parts of memory and two of the tier: what is copied below, what is copied back, and what compute works on.
+// Two parts of memory and of the tier: what is copied below, and what is copied back.
 typedef struct copy_bench {
   delta_device_t *device; // Borrowed.
   uint8_t *memory;        // aligned within the allocation
@@ -29,7 +29,7 @@ typedef struct copy_bench {
   delta_lane_work_t work;
   delta_lane_copy_t *copies[DELTA_LANE_COUNT];
   double *signal_seconds; // by small unit
-  int small_fills;        // of a small unit
+  float *work_memory;     // Owned; what compute works on
 } copy_bench_t;
 
 // What runs beside compute: large copies one after another, or a small one for each unit of compute.
@@ -55,7 +55,9 @@ static const copy_load_t loads[] = {{.writes = true, .is_small = true},
                                     {.writes = true, .reads = true}};
 enum { SMALL_WRITES, SMALL_READS, WRITES, READS, BOTH, LOAD_COUNT };
 
-static uint8_t *part_of(const copy_bench_t *bench, delta_lane_t lane) { return bench->memory + (size_t)lane * BLOCKS * BLOCK_BYTES; }
+static uint8_t *part_of(const copy_bench_t *bench, delta_lane_t lane) {
+  return bench->memory + (lane == DELTA_LANE_OFFLOAD ? 0 : (size_t)BLOCKS * BLOCK_BYTES);
+}
 
 // ---- Alone
 
@@ -129,37 +131,36 @@ static void prepare_lane(copy_bench_t *bench, delta_lane_t lane, const copy_load
   bench->work.copies[lane] = (delta_lane_copies_t){.items = bench->copies[lane], .count = runs ? count : 0};
 }
 
-static delta_status_t compute_unit(const copy_bench_t *bench, bool is_small) {
-  delta_device_t *device = bench->device;
-  uint8_t *memory = part_of(bench, DELTA_LANE_COMPUTE);
-  for (int i = 0; i < (is_small ? bench->small_fills : NEAR_FILLS); ++i)
-    DELTA_RETURN_IF_ERROR(device->driver->fill(device, DELTA_LANE_COMPUTE, memory, (uint8_t)i, NEAR_BYTES));
-  return is_small ? DELTA_OK : device->driver->fill(device, DELTA_LANE_COMPUTE, memory, 0, FAR_BYTES);
+typedef struct busy_work {
+  float *memory; // of all blocks
+} busy_work_t;
+
+// Goes over each block several times, so that processors are as busy as memory.
+static void work_on(const void *context, int64_t begin, int64_t end, int32_t thread) {
+  enum { ROUNDS = 8, BLOCK_FLOATS = WORK_BLOCK_BYTES / sizeof(float) };
+  (void)thread;
+  for (int64_t block = begin; block < end; ++block) {
+    float *memory = ((const busy_work_t *)context)->memory + block * BLOCK_FLOATS;
+    for (int round = 0; round < ROUNDS; ++round)
+      for (int i = 0; i < BLOCK_FLOATS; ++i) memory[i] = 0.5f * memory[i] + 1;
+  }
 }
 
-static delta_status_t compute_units(copy_bench_t *bench, const copy_load_t *load, bool signals, double *out_seconds) {
+static void compute_unit(const copy_bench_t *bench, bool is_small) {
+  const int32_t threads = bench->device->threads;
+  delta_team_run(threads, (int64_t)threads * (is_small ? SMALL_BLOCKS : WORK_BLOCKS), WORK_BLOCK_BYTES, work_on,
+                 &(busy_work_t){bench->work_memory});
+}
+
+static double compute_units(copy_bench_t *bench, const copy_load_t *load, bool signals) {
   const double start_seconds = delta_clock_seconds();
   for (uint32_t i = 0; i < (load->is_small ? SMALL_UNITS : UNITS); ++i) {
-    DELTA_RETURN_IF_ERROR(compute_unit(bench, load->is_small));
+    compute_unit(bench, load->is_small);
     if (!signals) continue;
     bench->signal_seconds[i] = delta_clock_seconds();
     delta_lanes_signal(bench->lanes, i * DELTA_LANE_COUNT);
   }
-  *out_seconds = delta_clock_seconds() - start_seconds;
-  return DELTA_OK;
-}
-
-// The first units bring threads and caches to work: the shortest of many counts.
-static delta_status_t size_small_units(copy_bench_t *bench) {
-  double least_seconds = small_unit_seconds;
-  bench->small_fills = NEAR_FILLS;
-  for (int i = 0; i < SMALL_UNITS; ++i) {
-    const double start_seconds = delta_clock_seconds();
-    DELTA_RETURN_IF_ERROR(compute_unit(bench, true));
-    least_seconds = fmin(least_seconds, delta_clock_seconds() - start_seconds);
-  }
-  bench->small_fills = (int)fmin(MOST_FILLS, NEAR_FILLS * small_unit_seconds / least_seconds);
-  return DELTA_OK;
+  return delta_clock_seconds() - start_seconds;
 }
 
 // A small copy as the step that needs it sees it: from when it may start, the one before it having ended.
@@ -173,20 +174,19 @@ static double small_seconds(const copy_bench_t *bench, delta_lane_t lane) {
   return fmax(0, delta_profiler_quantile(seconds, SMALL_UNITS, 0.5));
 }
 
-// Units of compute without copies, and as many beside them.
+// Units of compute beside copies, and as many without them before and after.
 static delta_status_t run_load(copy_bench_t *bench, const copy_load_t *load, copy_facts_t *out_facts) {
   static const delta_run_point_t start = {0};
   delta_lane_times_t times[DELTA_LANE_COUNT];
-  double alone_seconds, beside_seconds;
   for (int l = DELTA_LANE_OFFLOAD; l < DELTA_LANE_COUNT; ++l) prepare_lane(bench, (delta_lane_t)l, load);
-  DELTA_RETURN_IF_ERROR(compute_units(bench, load, false, &alone_seconds));
+  const double before_seconds = compute_units(bench, load, false);
   delta_lane_work_begin(&bench->work, &start);
   DELTA_RETURN_IF_ERROR(delta_lanes_begin(bench->lanes, &bench->work, &start));
-  delta_status_t status = compute_units(bench, load, load->is_small, &beside_seconds);
-  status = delta_status_join(status, delta_lanes_end(bench->lanes, load->is_small ? bench->schedule.step_count : DELTA_LANE_COUNT, times));
-  if (status) return status;
+  const double beside_seconds = compute_units(bench, load, load->is_small);
+  DELTA_RETURN_IF_ERROR(delta_lanes_end(bench->lanes, load->is_small ? bench->schedule.step_count : DELTA_LANE_COUNT, times));
+  const double alone_seconds = 0.5 * (before_seconds + compute_units(bench, load, false));
   const delta_lane_t lane = load->writes ? DELTA_LANE_OFFLOAD : DELTA_LANE_PREFETCH;
-  const double lost_seconds = fmax(0, beside_seconds - alone_seconds);
+  const double lost_seconds = beside_seconds - alone_seconds;
   const double copied_bytes = times[DELTA_LANE_OFFLOAD].copied_bytes + times[DELTA_LANE_PREFETCH].copied_bytes;
   out_facts->lost_seconds = lost_seconds / (load->is_small ? SMALL_UNITS : beside_seconds);
   out_facts->copy_seconds = load->is_small ? small_seconds(bench, lane) : times[lane].busy_seconds * BLOCK_BYTES / times[lane].copied_bytes;
@@ -219,7 +219,6 @@ static delta_status_t measure_beside(copy_bench_t *bench, delta_profile_t *profi
                                                 DELTA_PROFILE_PREFETCH_START_DRAG, DELTA_PROFILE_PREFETCH_DRAG};
   copy_samples_t samples[LOAD_COUNT];
   copy_facts_t facts[LOAD_COUNT];
-  DELTA_RETURN_IF_ERROR(size_small_units(bench));
   for (int pass = 0; pass < PASSES; ++pass) {
     for (int i = 0; i < LOAD_COUNT; ++i) {
       DELTA_RETURN_IF_ERROR(run_load(bench, &loads[i], &facts[i]));
@@ -239,7 +238,8 @@ static delta_status_t measure_beside(copy_bench_t *bench, delta_profile_t *profi
 // ---- Life
 
 static delta_status_t open_bench(copy_bench_t *bench, delta_allocator_t allocator, delta_log_sink_t log) {
-  const size_t size_bytes = (size_t)DELTA_LANE_COUNT * BLOCKS * BLOCK_BYTES;
+  const size_t size_bytes = (size_t)2 * BLOCKS * BLOCK_BYTES, work_floats = WORK_BLOCKS * WORK_BLOCK_BYTES / sizeof *bench->work_memory;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, work_floats * (size_t)bench->device->threads, &bench->work_memory));
   DELTA_RETURN_IF_ERROR(delta_allocate(allocator, size_bytes + ALIGNMENT_BYTES, 1, &bench->allocation));
   bench->memory = (uint8_t *)bench->allocation + ALIGNMENT_BYTES - (uintptr_t)bench->allocation % ALIGNMENT_BYTES;
   memset(bench->memory, 1, size_bytes);
@@ -264,6 +264,7 @@ static delta_status_t measure_file(delta_profiler_t *profiler) {
   delta_tier_destroy(bench.tier);
   delta_region_deinit(&bench.region);
   delta_release(profiler->allocator, bench.allocation);
+  delta_release(profiler->allocator, bench.work_memory);
   return status;
 }
 

@@ -56,7 +56,8 @@ static bool find_accumulation(const delta_readers_t *readers, delta_accumulate_k
   const delta_shape_t *sum = &delta_node_output(graph, node, 0)->shape;
   for (uint32_t k = 0; k < 2; ++k) {
     const delta_node_t *product = product_of(readers, kind, node->inputs[k]);
-    if (!product || !delta_shape_equal(&delta_node_input(graph, node, k)->shape, sum) || product < out->product) continue;
+    const bool is_earlier = product && out->product && product < out->product;
+    if (!product || is_earlier || !delta_shape_equal(&delta_node_input(graph, node, k)->shape, sum)) continue;
     if (fits(&delta_node_output(graph, product, 0)->shape, &delta_node_input(graph, node, 1 - k)->shape, sum, kind))
       *out = (accumulation_t){product, node->inputs[1 - k]};
   }

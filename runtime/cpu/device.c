@@ -12,24 +12,6 @@
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/instruction_set.h"
 #include "runtime/cpu/kernel.h"
-#include "runtime/cpu/team.h"
-
-typedef struct fill {
-  uint8_t *address;
-  uint8_t value;
-} fill_t;
-
-static void fill_part(const void *context, int64_t begin, int64_t end, int32_t thread) {
-  const fill_t *fill = context;
-  (void)thread;
-  memset(fill->address + begin, fill->value, (size_t)(end - begin));
-}
-
-static delta_status_t cpu_fill(delta_device_t *device, delta_lane_t lane, void *address, uint8_t value, size_t size_bytes) {
-  (void)lane;
-  delta_team_run(device->threads, (int64_t)size_bytes, 1, fill_part, &(fill_t){address, value});
-  return DELTA_OK;
-}
 
 static void cpu_destroy(delta_device_t *device) { delta_release(device->allocator, device); }
 
@@ -60,7 +42,6 @@ static const delta_device_driver_t cpu_driver = {
     .synchronize = cpu_synchronize,
     .write = cpu_copy,
     .read = cpu_copy,
-    .fill = cpu_fill,
 };
 
 // Rough speeds of one core, used until the device has been profiled: they order choices by size, and are never shown as measurements.
