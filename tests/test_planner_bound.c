@@ -80,10 +80,10 @@ typedef struct plan_case {
 
 ParameterizedTestParameters(planner_bound, never_above_a_plan) {
   static plan_case_t cases[] = {
-      {"few steps", 300, 4, 12, false, false},
-      {"more steps", 20, 16, 30, false, false},
-      {"states below", 120, 6, 12, true, false},
-      {"a shared bandwidth", 120, 6, 12, false, true},
+      {"few steps", 200, 4, 12, false, false},
+      {"more steps", 12, 16, 30, false, false},
+      {"states below", 80, 6, 12, true, false},
+      {"a shared bandwidth", 80, 6, 12, false, true},
       {"states below, a shared bandwidth", 120, 6, 12, true, true},
   };
   return cr_make_param_array(plan_case_t, cases, sizeof cases / sizeof *cases);
