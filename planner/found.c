@@ -102,8 +102,8 @@ static delta_status_t keep_decisions(delta_finder_t *finder) {
 }
 
 // Makes the schedule of the last search's decisions, with addresses. Where there are none, copies back take their bytes as late as they can.
-static delta_status_t lay_out(const finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
-  const uint64_t capacity_bytes = finder->options->capacity_bytes;
+static delta_status_t lay_out(const delta_finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes;
   delta_schedule_t *schedule = NULL;
   for (int is_late = 0; is_late < 2; ++is_late) {
     delta_schedule_free(schedule);
