@@ -18,7 +18,7 @@
 #include "planner/bound_dual.h"
 #include "planner/bound_place.h"
 
-enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_MAX = 1000, ROUNDS_BETWEEN_VALUES = 25, LEAST_WINDOW = 100 };
+enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_BETWEEN_VALUES = 25, LEAST_WINDOW = 100 };
 // A mean of the last rounds alone begins anew when they are this part of all.
 static const double window_part = 0.25;
 // Visits of cuts in all rounds: about a second.
@@ -123,8 +123,8 @@ static double count_visits(const delta_bound_model_t *model) {
 }
 
 // The best value seen until it is enough or the rounds are over.
-static double play_to_end(bound_play_t *play, double enough_seconds) {
-  const double rounds = fmin(ROUNDS_MAX, visits_max / count_visits(play->model));
+static double play_to_end(bound_play_t *play, double enough_seconds, uint32_t most_rounds) {
+  const double rounds = fmin(most_rounds, visits_max / count_visits(play->model));
   double best = play->work_seconds;
   for (int round = 1; round <= rounds && best < enough_seconds; ++round) {
     play_round(play, round);
@@ -142,9 +142,9 @@ static double play_to_end(bound_play_t *play, double enough_seconds) {
 static const double rounding = 1e-9;
 
 delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes, double enough_seconds,
-                                 delta_allocator_t allocator, double *out_seconds) {
+                                 uint32_t rounds, delta_allocator_t allocator, double *out_seconds) {
   DELTA_RETURN_IF_ERROR(delta_bound_by_place(problem, order, capacity_bytes, allocator, out_seconds));
-  if (*out_seconds >= enough_seconds || capacity_bytes > INT64_MAX) return DELTA_OK;
+  if (*out_seconds >= enough_seconds || rounds == 0 || capacity_bytes > INT64_MAX) return DELTA_OK;
   delta_region_t region;
   delta_bound_model_t model;
   bound_play_t play;
@@ -152,7 +152,8 @@ delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_ord
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_bound_model_make(problem, order, capacity_bytes, &region, &model), cleanup);
   DELTA_GOTO_IF_ERROR(status, begin_play(&model, &region, &play), cleanup);
-  if (play.work_seconds > 0 && play.most_bytes > 0) *out_seconds = fmax(*out_seconds, play_to_end(&play, enough_seconds) * (1 - rounding));
+  if (play.work_seconds > 0 && play.most_bytes > 0)
+    *out_seconds = fmax(*out_seconds, play_to_end(&play, enough_seconds, rounds) * (1 - rounding));
 cleanup:
   delta_region_deinit(&region);
   return status;

@@ -12,7 +12,7 @@ enum {
   DEFAULT_EVALUATIONS = 20000,
   FINEST_PARTS = 400,
   MOST_REOPENINGS = 4,
-  HASTY_EVALUATIONS = 2000
+  HASTY_EVALUATIONS = 4000
 };
 
 struct delta_finder {
@@ -101,15 +101,51 @@ static delta_status_t keep_decisions(delta_finder_t *finder) {
   return DELTA_OK;
 }
 
-// Makes the schedule of the last search's decisions, with addresses. Where there are none, copies back take their bytes as late as they can.
+static void hold_buffer(delta_schedule_t *schedule, uint32_t buffer, uint32_t step, uint32_t last) {
+  if (buffer != DELTA_PROBLEM_NONE && schedule->buffers[buffer].last_step == step) schedule->buffers[buffer].last_step = last;
+}
+
+// Copies back that start while a step runs stand behind it, so what it uses last seems to be gone when they start. Such buffers live on until the last of these copies.
+static void hold_until_ends(delta_schedule_t *schedule) {
+  for (uint32_t s = schedule->step_count; s-- > 0;) {
+    const delta_schedule_step_t *step = &schedule->steps[s];
+    uint32_t last = s;
+    if (step->kind != DELTA_STEP_RUN) continue;
+    while (last + 1 < schedule->step_count && schedule->steps[last + 1].start_seconds < step->end_seconds) ++last;
+    for (uint32_t k = 0; k < step->input_count; ++k) hold_buffer(schedule, step->inputs[k], s, last);
+    for (uint32_t k = 0; k < step->output_count; ++k) hold_buffer(schedule, step->outputs[k], s, last);
+    hold_buffer(schedule, step->workspace, s, last);
+  }
+}
+
+// Gives a timed schedule addresses, as if what a step uses last stayed until it has ended in time.
+static delta_status_t lay_out_held(const delta_finder_t *finder, bool is_hasty, delta_schedule_t *schedule) {
+  uint32_t *last_steps = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &last_steps));
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) last_steps[b] = schedule->buffers[b].last_step;
+  hold_until_ends(schedule);
+  const delta_status_t status = delta_layout_within(schedule, finder->options.capacity_bytes, is_hasty, finder->allocator);
+  for (uint32_t b = 0; b < schedule->buffer_count; ++b) schedule->buffers[b].last_step = last_steps[b];
+  delta_release(finder->allocator, last_steps);
+  return status;
+}
+
+// How addresses are looked for, the best first: copies back come as early as they can, or as late; at last they may have to wait for what is still in use.
+typedef struct finder_layout {
+  bool is_late, is_held;
+} finder_layout_t;
+static const finder_layout_t layouts[] = {{false, true}, {true, true}, {true, false}};
+
+// Makes the schedule of the last search's decisions, with addresses.
 static delta_status_t lay_out(const delta_finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
   const uint64_t capacity_bytes = finder->options.capacity_bytes;
   delta_schedule_t *schedule = NULL;
-  for (int is_late = 0; is_late < 2; ++is_late) {
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i) {
     delta_schedule_free(schedule);
-    DELTA_RETURN_IF_ERROR(
-        make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, is_late, finder->allocator, &schedule));
-    delta_status_t status = delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator);
+    DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layouts[i].is_late,
+                                     finder->allocator, &schedule));
+    delta_status_t status = layouts[i].is_held ? lay_out_held(finder, is_hasty, schedule)
+                                               : delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator);
     if (status) {
       delta_schedule_free(schedule);
       return status;

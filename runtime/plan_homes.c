@@ -93,11 +93,11 @@ delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
 
 // ---- Where a budget would do without
 
-enum { TRIAL_EVALUATIONS = 6000 };
+enum { TRIAL_EVALUATIONS = 6000, TRIAL_ROUNDS = 250 };
 // Of the time limit: for the search of one trial, and the most that may be spent before each on planners for other homes.
 static const double trial_part = 0.1, prepare_part = 0.05;
 // Homes below are worth it where the step is faster by this part of it: they are written and read in every step.
-static const double worth_part = 2e-3;
+static const double worth_part = 5e-4;
 
 // How good the homes of the moment look for the first program: the mean of what a short search finds and of what no search can pass, since the one is a draw and the other sees
 // no waits; those that the short search found are taken for what they are, as states that come last are still on their way when the step is over. INFINITY: it does not fit.
@@ -105,7 +105,7 @@ static delta_status_t try_homes(delta_plan_maker_t *maker, double *out_seconds) 
   const delta_plan_totals_t *totals = &maker->plan->totals;
   delta_planner_result_t result = {0};
   *out_seconds = INFINITY;
-  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, true);
+  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, TRIAL_ROUNDS);
   const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_bytes, &result);
   if (!status) *out_seconds = 0.5 * (result.schedule->step_seconds + result.schedule->stall_seconds + result.lower_bound_seconds);
@@ -121,25 +121,34 @@ static uint32_t count_moments(const delta_plan_maker_t *maker) {
   return count;
 }
 
-// Tries other numbers of states below, and leaves the best prepared.
-static delta_status_t choose_fastest(delta_plan_maker_t *maker) {
-  const uint64_t budget_bytes = maker->plan->totals.budget_bytes;
-  const uint32_t counts[] = {maker->movable_count, count_moments(maker)};
-  uint32_t best = maker->below_count;
-  double best_seconds, seconds;
+// A number of states below that is tried against the best so far, whose planners are set aside meanwhile.
+static delta_status_t try_other(delta_plan_maker_t *maker, uint32_t count, double *inout_best_seconds) {
+  delta_planner_t *best[DELTA_MOST_PROGRAMS] = {NULL};
+  const uint32_t best_count = maker->below_count;
+  double seconds = INFINITY;
   uint64_t minimum_bytes;
+  delta_plan_maker_swap_planners(maker, best);
+  delta_status_t status = delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
+  if (!status && minimum_bytes <= maker->plan->totals.budget_bytes) status = try_homes(maker, &seconds);
+  if (!status && seconds < (1 - worth_part) * *inout_best_seconds) {
+    *inout_best_seconds = seconds;
+  } else {
+    status = delta_status_join(status, delta_plan_maker_return_below(maker, best_count, best));
+  }
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(best[i]);
+  return status;
+}
+
+// Tries other numbers of states below, and leaves the best prepared; what its trial found its search goes on from.
+static delta_status_t choose_fastest(delta_plan_maker_t *maker) {
+  const uint32_t least = maker->below_count, counts[] = {maker->movable_count, count_moments(maker)};
+  double best_seconds;
   DELTA_RETURN_IF_ERROR(try_homes(maker, &best_seconds));
   for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
-    if (best_seconds <= (1 + worth_part) * maker->plan->totals.unlimited_step_seconds) break;
-    if (counts[i] <= best || (i > 0 && best == counts[0])) continue;
-    DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, counts[i], &minimum_bytes));
-    if (minimum_bytes > budget_bytes) continue;
-    DELTA_RETURN_IF_ERROR(try_homes(maker, &seconds));
-    if (seconds > (1 - worth_part) * best_seconds) continue;
-    best = counts[i];
-    best_seconds = seconds;
+    if (best_seconds <= (1 + worth_part) * maker->plan->totals.unlimited_step_seconds) return DELTA_OK;
+    if (counts[i] > least && (i == 0 || counts[i] < counts[0])) DELTA_RETURN_IF_ERROR(try_other(maker, counts[i], &best_seconds));
   }
-  return maker->below_count == best ? DELTA_OK : delta_plan_maker_prepare_below(maker, best, &minimum_bytes);
+  return DELTA_OK;
 }
 
 // Takes the number that is wanted, unless it does not fit.

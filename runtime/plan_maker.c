@@ -43,6 +43,21 @@ delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_
   return delta_plan_maker_prepare(maker, out_minimum_bytes);
 }
 
+void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners) {
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
+    delta_planner_t *const own = maker->planners[i];
+    maker->planners[i] = inout_planners[i];
+    inout_planners[i] = own;
+  }
+}
+
+delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners) {
+  delta_plan_maker_swap_planners(maker, inout_planners);
+  DELTA_RETURN_IF_ERROR(set_below(maker, count));
+  for (uint32_t i = 0; i < maker->part_count; ++i) DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
+  return DELTA_OK;
+}
+
 // ---- Planning within the budget
 
 static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
@@ -54,7 +69,7 @@ static void start_clock(void *self) {
 
 // How long the next search may take.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
-                                  bool proves_bound) {
+                                  uint32_t bound_rounds) {
   maker->limit_seconds = limit_seconds;
   start_clock(maker);
   const delta_planner_effort_t effort = {.evaluation_limit = evaluation_limit,
@@ -64,7 +79,7 @@ void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, dou
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,
                                          .goes_on = true,
-                                         .proves_bound = proves_bound};
+                                         .bound_rounds = bound_rounds};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -88,7 +103,7 @@ static uint64_t capacity_of(const delta_plan_maker_t *maker) {
 
 delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds) {
   delta_planner_result_t result = {0};
-  delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, false);
+  delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, 0);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
   *out_seconds = status ? INFINITY : result.schedule->step_seconds;
   delta_schedule_free(result.schedule);
@@ -121,7 +136,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const double limit_seconds = maker->options->time_limit_seconds - maker->trial_seconds;
   const bool proves_bound = index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds;
   delta_plan_maker_give_effort(maker, index, (limit_seconds > 0 ? limit_seconds : 0) * time_share(maker, index, capacity_bytes), 0,
-                               proves_bound);
+                               proves_bound ? DELTA_BOUND_ROUNDS : 0);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -173,7 +188,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
-  delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, false);
+  delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, 0);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     delta_status_free(status);
@@ -222,26 +237,16 @@ static delta_status_t list_points(delta_plan_maker_t *maker) {
   return status;
 }
 
-static void swap_planners(delta_plan_maker_t *maker, delta_planner_t **others) {
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
-    delta_planner_t *const own = maker->planners[i];
-    maker->planners[i] = others[i];
-    others[i] = own;
-  }
-}
-
 // Other budgets have other homes, and so planners of their own; the plan's own are set again.
 delta_status_t delta_plan_maker_try_budgets(delta_plan_maker_t *maker) {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS] = {NULL};
   const uint64_t own_bytes = maker->plan->totals.budget_bytes;
   const uint32_t own_count = maker->below_count;
-  swap_planners(maker, planners);
+  delta_plan_maker_swap_planners(maker, planners);
   maker->below_count = UINT32_MAX; // of no planner
   delta_status_t status = list_points(maker);
-  swap_planners(maker, planners);
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(planners[i]);
   maker->plan->totals.budget_bytes = own_bytes;
-  if (!status) status = set_below(maker, own_count);
-  for (uint32_t i = 0; i < maker->part_count && !status; ++i) status = delta_plan_apply_homes(maker->plan, maker->parts[i].problem);
+  status = delta_status_join(status, delta_plan_maker_return_below(maker, own_count, planners));
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(planners[i]);
   return status;
 }

@@ -50,15 +50,19 @@ void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the 
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
 // The same with the first `count` of the states that may lie below.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes);
+// Exchanges the planners with others, which may be NULL: planners that were set aside keep what their searches found.
+void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners);
+// Goes back to planners that were set aside, made for `count` states below; those of the moment take their place.
+DELTA_MUST_USE delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners);
 // The least budget, from resident_minimum_bytes and that with all below that may be. Sets the plan's minimum_budget_bytes.
 DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker);
 // As few states below as the plan's budget allows.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
 // The same, and more of them where a short search finds the step faster with them there.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
-// How long the next search of a planner may take; an evaluation_limit of 0: none.
+// How long the next search of a planner may take; an evaluation_limit of 0: none. The plan comes with a lower bound of so many rounds.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
-                                  bool proves_bound);
+                                  uint32_t bound_rounds);
 // Searches for the first program's plan for so long, from where the last search ended; *out_seconds is what the step then takes, INFINITY when it does not fit.
 DELTA_MUST_USE delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds);
 // Plans every program within the plan's budget; sets arena, peak and times of the whole plan. DOES_NOT_FIT names the least budget.
