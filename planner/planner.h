@@ -107,7 +107,7 @@ DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta
 // other ways.
 DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty,
                                                   delta_allocator_t allocator);
-// Rounds of the best lower bound, which take up to two seconds.
+// Rounds of the best lower bound, which take up to half a second.
 enum { DELTA_BOUND_ROUNDS = 1000 };
 // A time that no plan of this order within the capacity can be faster than. It is improved for so many rounds, or until it reaches enough_seconds, such as those of
 // a plan; with no rounds it is a quick one. The same each time.

@@ -36,6 +36,7 @@ typedef struct plan_choice {
   uint32_t below_count; // of states that lie below in the plan of the whole step, or all where there is none
   uint32_t step_counts[DELTA_SPLIT_CANDIDATES];
   uint32_t looked_at;
+  bool is_hasty; // least budgets of all but the first are looked for with little effort
 } plan_choice_t;
 
 static double seconds_left(const plan_choice_t *choice) {
@@ -119,7 +120,7 @@ static delta_status_t look_at(plan_choice_t *choice, const char *split, double s
     close_candidate(choice, choice->alive_count);
     return DELTA_OK;
   }
-  candidate->maker.is_hasty = !is_first;
+  candidate->maker.is_hasty = choice->is_hasty && !is_first;
   candidate->maker.wanted_below = is_first ? NULL : &choice->below_count;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(&candidate->maker));
   candidate->options.log = log;
@@ -156,6 +157,7 @@ static delta_status_t compare_best(plan_choice_t *choice) {
 }
 
 static delta_status_t choose_fastest(plan_choice_t *choice) {
+  choice->is_hasty = true;
   const double first_seconds = first_part * choice->options->time_limit_seconds, rest_seconds = seconds_left(choice) - first_seconds;
   for (uint32_t c = 0; c < DELTA_SPLIT_CANDIDATES && !is_done(choice, false); ++c) {
     const double seconds = fmax(0, seconds_left(choice) - rest_seconds) / (DELTA_SPLIT_CANDIDATES - c);

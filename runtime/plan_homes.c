@@ -93,22 +93,22 @@ delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
 
 // ---- Where a budget would do without
 
-enum { TRIAL_EVALUATIONS = 6000, TRIAL_ROUNDS = 250 };
+enum { TRIAL_EVALUATIONS = 6000 };
 // Of the time limit: for the search of one trial, and the most that may be spent before each on planners for other homes.
 static const double trial_part = 0.1, prepare_part = 0.05;
 // Homes below are worth it where the step is faster by this part of it: they are written and read in every step.
-static const double worth_part = 5e-4;
+static const double worth_part = 2e-3;
 
-// How good the homes of the moment look for the first program: a mean of what a short search finds, which is a draw, and, for the most part, of what no search can pass, which
-// sees no waits; those that the short search found are taken for what they are, as states that come last are still on their way when the step is over. INFINITY: it does not fit.
+// How good the homes of the moment look for the first program: the mean of what a short search finds and of what no search can pass, since the one is a draw and the other sees
+// no waits; those that the short search found are taken for what they are, as states that come last are still on their way when the step is over. INFINITY: it does not fit.
 static delta_status_t try_homes(delta_plan_maker_t *maker, double *out_seconds) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   delta_planner_result_t result = {0};
   *out_seconds = INFINITY;
-  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, TRIAL_ROUNDS);
+  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, DELTA_BOUND_ROUNDS);
   const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_bytes, &result);
-  if (!status) *out_seconds = 0.25 * (result.schedule->step_seconds + result.schedule->stall_seconds) + 0.75 * result.lower_bound_seconds;
+  if (!status) *out_seconds = 0.5 * (result.schedule->step_seconds + result.schedule->stall_seconds + result.lower_bound_seconds);
   delta_schedule_free(result.schedule);
   if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
   delta_status_free(status);

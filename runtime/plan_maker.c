@@ -124,7 +124,7 @@ static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_
   return status;
 }
 
-// Who has less time for the plan has none for the best bound, which takes up to two seconds.
+// Who has less time for the plan has none for the best bound, which takes up to half a second.
 static const double least_proof_seconds = 1;
 
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {

@@ -108,7 +108,7 @@ static void expect_event(const disturbed_t *run, const char *text) {
 
 Test(reflex, late_copies_are_made_up_for_within_the_step) {
   static disturbed_t run;
-  start(&run, "swap", "60%");
+  start(&run, "swap", "70%");
   step(&run, 0);
   run.surprises.copy_bytes_per_second = 4e6;
   const delta_run_report_t report = step(&run, 1);
