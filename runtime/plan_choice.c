@@ -66,6 +66,7 @@ static bool is_worth_it(plan_choice_t *choice, const delta_problem_t *problem, d
   bool is_new = true;
   for (uint32_t i = 0; i < choice->looked_at; ++i) is_new = is_new && choice->step_counts[i] != problem->step_count;
   choice->step_counts[choice->looked_at++] = problem->step_count;
+  if (!choice->is_hasty) return true; // whatever fits will do
   if (!has_plan(choice)) return is_new;
   return is_new && work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds;
 }
