@@ -187,7 +187,7 @@ static delta_status_t search(problem_plan_t *plan) {
   DELTA_RETURN_IF_ERROR(rule ? plan_by_rule(plan, rule) : plan_by_search(plan, &options));
   if (!plan->result.fits) return refuse_budget(plan);
   DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->result.evaluation.seconds,
-                                          DELTA_BOUND_ROUNDS, plan->allocator, &plan->bound_seconds));
+                                          plan->allocator, &plan->bound_seconds));
   DELTA_RETURN_IF_ERROR(
       delta_timed_schedule(plan->problem, &plan->order, &plan->decisions, plan->problem->budget_bytes, plan->allocator, &plan->schedule));
   return delta_layout_within(plan->schedule, plan->problem->budget_bytes, false, plan->allocator);

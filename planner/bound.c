@@ -16,7 +16,7 @@
 #include "planner/bound_dual.h"
 #include "planner/bound_place.h"
 
-enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_BETWEEN_VALUES = 25, VALUES_WITHOUT_GAIN = 6 };
+enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_MAX = 1000, ROUNDS_BETWEEN_VALUES = 25, VALUES_WITHOUT_GAIN = 6 };
 // Of the work: less is no gain.
 static const double least_gain = 1e-5;
 // Visits of intervals in all rounds: about half a second.
@@ -110,8 +110,8 @@ static double count_visits(const delta_bound_model_t *model) {
 }
 
 // The best value seen until it is enough, no longer rises, or the rounds are over.
-static double play_to_end(bound_play_t *play, double enough_seconds, uint32_t most_rounds) {
-  const double rounds = fmin(most_rounds, visits_max / count_visits(play->model));
+static double play_to_end(bound_play_t *play, double enough_seconds) {
+  const double rounds = fmin(ROUNDS_MAX, visits_max / count_visits(play->model));
   const delta_bound_vector_t none = {0};
   double best = -INFINITY;
   int without_gain = 0;
@@ -130,9 +130,9 @@ static double play_to_end(bound_play_t *play, double enough_seconds, uint32_t mo
 static const double rounding = 1e-9;
 
 delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes, double enough_seconds,
-                                 uint32_t rounds, delta_allocator_t allocator, double *out_seconds) {
+                                 delta_allocator_t allocator, double *out_seconds) {
   DELTA_RETURN_IF_ERROR(delta_bound_by_place(problem, order, capacity_bytes, allocator, out_seconds));
-  if (*out_seconds >= enough_seconds || rounds == 0 || capacity_bytes > INT64_MAX) return DELTA_OK;
+  if (*out_seconds >= enough_seconds || capacity_bytes > INT64_MAX) return DELTA_OK;
   delta_region_t region;
   delta_bound_model_t model;
   bound_play_t play;
@@ -141,7 +141,7 @@ delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_ord
   DELTA_GOTO_IF_ERROR(status, delta_bound_model_make(problem, order, capacity_bytes, &region, &model), cleanup);
   if (model.watched_count == 0) goto cleanup; // nothing has to be gone
   DELTA_GOTO_IF_ERROR(status, begin_play(&model, &region, &play), cleanup);
-  if (play.work_seconds > 0) *out_seconds = fmax(*out_seconds, play_to_end(&play, enough_seconds, rounds) * (1 - rounding));
+  if (play.work_seconds > 0) *out_seconds = fmax(*out_seconds, play_to_end(&play, enough_seconds) * (1 - rounding));
 cleanup:
   delta_region_deinit(&region);
   return status;

@@ -313,7 +313,7 @@ static delta_status_t plan_within(delta_planner_t *planner, uint64_t capacity_by
   result->minimum_budget_bytes = least->arena_bytes;
   result->minimum_step = delta_schedule_peak_problem_step(least);
   DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, 0, 0, planner->allocator, &result->lower_bound_seconds));
+      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, 0, planner->allocator, &result->lower_bound_seconds));
   if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
   const bool fits_released = row->releases && (row->is_soft || least->arena_bytes <= capacity_bytes);
   if (fits_released) DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
@@ -349,9 +349,9 @@ delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_by
   delta_status_t status = goes_on ? go_on(planner, capacity_bytes, out_result) : plan_within(planner, capacity_bytes, out_result);
   if (!status) status = keep_last(planner, capacity_bytes, out_result);
   if (!status) status = delta_annotate(planner->problem, planner->allocator, out_result->schedule);
-  if (!status && planner->options.effort.bound_rounds > 0)
-    status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds,
-                               planner->options.effort.bound_rounds, planner->allocator, &out_result->lower_bound_seconds);
+  if (!status && planner->options.effort.proves_bound)
+    status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds, planner->allocator,
+                               &out_result->lower_bound_seconds);
   if (status) {
     delta_schedule_free(out_result->schedule);
     out_result->schedule = NULL;

@@ -107,12 +107,10 @@ DELTA_MUST_USE delta_status_t delta_layout(const delta_problem_t *problem, delta
 // other ways.
 DELTA_MUST_USE delta_status_t delta_layout_within(delta_schedule_t *schedule, uint64_t capacity_bytes, bool is_hasty,
                                                   delta_allocator_t allocator);
-// Rounds of the best lower bound, which take up to half a second.
-enum { DELTA_BOUND_ROUNDS = 1000 };
-// A time that no plan of this order within the capacity can be faster than. It is improved for so many rounds, or until it reaches enough_seconds, such as those of
-// a plan; with no rounds it is a quick one. The same each time.
+// A time that no plan of this order within the capacity can be faster than. It is improved, for up to half a second, until it reaches enough_seconds, such as those of
+// a plan; with 0 it is a quick one. The same each time.
 DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
-                                                double enough_seconds, uint32_t rounds, delta_allocator_t allocator, double *out_seconds);
+                                                double enough_seconds, delta_allocator_t allocator, double *out_seconds);
 
 // How long a search may take. Without a limit of either kind it has one of its own.
 typedef struct delta_planner_effort {
@@ -123,7 +121,7 @@ typedef struct delta_planner_effort {
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
   bool goes_on;                     // a search in the capacity of the last goes on from where that ended, and its plan is never slower
-  uint32_t bound_rounds;            // for the lower bound that comes with a plan; 0: a quick one
+  bool proves_bound;                // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {

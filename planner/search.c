@@ -306,7 +306,7 @@ delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t 
   *out_items = (delta_decision_list_t){0};
   *out_decisions = (delta_decisions_t){0};
   delta_status_t status = take_splits(&state);
-  if (!status) status = delta_lower_bound(problem, order, options->capacity_bytes, 0, 0, allocator, &state.bound_seconds);
+  if (!status) status = delta_lower_bound(problem, order, options->capacity_bytes, 0, allocator, &state.bound_seconds);
   if (!status) status = search_in_rounds(&state, out_items, out_decisions, out_result);
   delta_array_deinit(allocator, &state.splits);
   if (status) delta_array_deinit(allocator, out_items);

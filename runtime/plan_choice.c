@@ -27,14 +27,19 @@ typedef struct candidate {
   double seconds;               // of the step in the best plan so far; INFINITY: none fits
 } candidate_t;
 
+// What tells a candidate's programs from another's.
+typedef struct graph_hashes {
+  char texts[DELTA_MOST_PROGRAMS][65];
+} graph_hashes_t;
+
 typedef struct plan_choice {
   const delta_plan_options_t *options;
   delta_allocator_t allocator;
   double start_seconds;
   candidate_t *alive[MOST_ALIVE + 1]; // Owned; the best so far first; one more for the one at hand
   uint32_t alive_count;
-  uint32_t below_count; // of states that lie below in the plan of the whole step, or all where there is none
-  uint32_t step_counts[DELTA_SPLIT_CANDIDATES];
+  uint32_t below_count;                                // of states that lie below in the plan of the whole step, or all where there is none
+  graph_hashes_t graph_hashes[DELTA_SPLIT_CANDIDATES]; // of those looked at
   uint32_t looked_at;
   bool is_hasty; // least budgets of all but the first are looked for with little effort
 } plan_choice_t;
@@ -61,14 +66,21 @@ static double work_seconds(const delta_problem_t *problem) {
   return seconds;
 }
 
-// Whether a candidate's plan may be the fastest: it is not another's program again, its work alone takes less than the best plan, and there is time to search.
-static bool is_worth_it(plan_choice_t *choice, const delta_problem_t *problem, double seconds) {
-  bool is_new = true;
-  for (uint32_t i = 0; i < choice->looked_at; ++i) is_new = is_new && choice->step_counts[i] != problem->step_count;
-  choice->step_counts[choice->looked_at++] = problem->step_count;
-  if (!choice->is_hasty) return true; // whatever fits will do
-  if (!has_plan(choice)) return is_new;
-  return is_new && work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds;
+// Whether another candidate has had the same programs: those of the step may be alike where the evaluation's are not.
+static bool is_again(plan_choice_t *choice, const delta_plan_maker_t *maker) {
+  graph_hashes_t *hashes = &choice->graph_hashes[choice->looked_at];
+  bool is_again = false;
+  for (uint32_t i = 0; i < maker->part_count; ++i) delta_graph_hash(maker->parts[i].graph, hashes->texts[i]);
+  for (uint32_t i = 0; i < choice->looked_at; ++i) is_again = is_again || memcmp(&choice->graph_hashes[i], hashes, sizeof *hashes) == 0;
+  ++choice->looked_at;
+  return is_again;
+}
+
+// Whether a candidate's plan may be the fastest: it is not another's again, its work alone takes less than the best plan, and there is time to search.
+static bool is_worth_it(plan_choice_t *choice, const delta_plan_maker_t *maker, double seconds) {
+  const delta_problem_t *problem = maker->parts[0].problem;
+  if (is_again(choice, maker)) return false;
+  return !has_plan(choice) || (work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds);
 }
 
 static bool fits(const delta_plan_maker_t *maker) { return maker->plan->totals.minimum_budget_bytes <= maker->plan->totals.budget_bytes; }
@@ -117,7 +129,7 @@ static delta_status_t look_at(plan_choice_t *choice, const char *split, double s
   candidate->options.time_limit_seconds = seconds;
   hush(candidate, is_first, &log);
   DELTA_RETURN_IF_ERROR(delta_plan_maker_open(&candidate->maker, &candidate->options, choice->allocator));
-  if (!is_worth_it(choice, candidate->maker.parts[0].problem, seconds)) {
+  if (!is_worth_it(choice, &candidate->maker, seconds)) {
     close_candidate(choice, choice->alive_count);
     return DELTA_OK;
   }

@@ -105,7 +105,7 @@ static delta_status_t try_homes(delta_plan_maker_t *maker, double *out_seconds) 
   const delta_plan_totals_t *totals = &maker->plan->totals;
   delta_planner_result_t result = {0};
   *out_seconds = INFINITY;
-  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, DELTA_BOUND_ROUNDS);
+  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, true);
   const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_bytes, &result);
   if (!status) *out_seconds = 0.5 * (result.schedule->step_seconds + result.schedule->stall_seconds + result.lower_bound_seconds);

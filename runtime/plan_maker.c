@@ -69,7 +69,7 @@ static void start_clock(void *self) {
 
 // How long the next search may take.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
-                                  uint32_t bound_rounds) {
+                                  bool proves_bound) {
   maker->limit_seconds = limit_seconds;
   start_clock(maker);
   const delta_planner_effort_t effort = {.evaluation_limit = evaluation_limit,
@@ -79,7 +79,7 @@ void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, dou
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,
                                          .goes_on = true,
-                                         .bound_rounds = bound_rounds};
+                                         .proves_bound = proves_bound};
   delta_planner_set_effort(maker->planners[index], &effort);
 }
 
@@ -103,7 +103,7 @@ static uint64_t capacity_of(const delta_plan_maker_t *maker) {
 
 delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds) {
   delta_planner_result_t result = {0};
-  delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, 0);
+  delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, false);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
   *out_seconds = status ? INFINITY : result.schedule->step_seconds;
   delta_schedule_free(result.schedule);
@@ -136,7 +136,7 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   const double limit_seconds = maker->options->time_limit_seconds - maker->trial_seconds;
   const bool proves_bound = index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds;
   delta_plan_maker_give_effort(maker, index, (limit_seconds > 0 ? limit_seconds : 0) * time_share(maker, index, capacity_bytes), 0,
-                               proves_bound ? DELTA_BOUND_ROUNDS : 0);
+                               proves_bound);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -188,7 +188,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes};
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
-  delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, 0);
+  delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, false);
   delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     delta_status_free(status);

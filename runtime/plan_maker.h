@@ -60,9 +60,9 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
 // The same, and more of them where a short search finds the step faster with them there.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
-// How long the next search of a planner may take; an evaluation_limit of 0: none. The plan comes with a lower bound of so many rounds.
+// How long the next search of a planner may take; an evaluation_limit of 0: none.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
-                                  uint32_t bound_rounds);
+                                  bool proves_bound);
 // Searches for the first program's plan for so long, from where the last search ended; *out_seconds is what the step then takes, INFINITY when it does not fit.
 DELTA_MUST_USE delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds);
 // Plans every program within the plan's budget; sets arena, peak and times of the whole plan. DOES_NOT_FIT names the least budget.

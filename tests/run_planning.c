@@ -130,8 +130,7 @@ static const char *judge(const delta_problem_t *problem, const delta_order_t *or
   if (!why) why = judge_bytes(evaluator.expansion.schedule, problem->budget_bytes);
   if (!why && strcmp(optimum->status, "infeasible") == 0) why = "a plan where none is possible";
   double bound_seconds = 0;
-  if (!why &&
-      delta_lower_bound(problem, order, problem->budget_bytes, INFINITY, DELTA_BOUND_ROUNDS, delta_allocator_system(), &bound_seconds))
+  if (!why && delta_lower_bound(problem, order, problem->budget_bytes, INFINITY, delta_allocator_system(), &bound_seconds))
     why = "it has no bound";
   if (!why && bound_seconds > evaluation.seconds + seconds_tolerance) why = "faster than its lower bound";
   if (!why && optimum->is_exact && bound_seconds > optimum->proven_seconds + seconds_tolerance) why = "a lower bound above what is proven";

@@ -10,8 +10,7 @@ static double bound_of(const delta_problem_t *problem, uint64_t capacity_bytes, 
   delta_order_t order;
   double seconds = -1;
   delta_test_must(delta_order_listed(problem, delta_allocator_system(), &order));
-  delta_test_must(
-      delta_lower_bound(problem, &order, capacity_bytes, enough_seconds, DELTA_BOUND_ROUNDS, delta_allocator_system(), &seconds));
+  delta_test_must(delta_lower_bound(problem, &order, capacity_bytes, enough_seconds, delta_allocator_system(), &seconds));
   delta_order_deinit(&order);
   return seconds;
 }

@@ -7,7 +7,7 @@
 #include "tests/support/support.h"
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy) {
-  const delta_planner_options_t options = {.policy = policy, .early_update = true, .effort = {.bound_rounds = DELTA_BOUND_ROUNDS}};
+  const delta_planner_options_t options = {.policy = policy, .early_update = true, .effort = {.proves_bound = true}};
   delta_planner_t *planner = NULL;
   delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
   return planner;

@@ -13,9 +13,7 @@ enum { EVALUATIONS = 600 };
 
 static delta_planner_t *make_planner(const delta_problem_t *problem, delta_policy_t policy, uint64_t search_seed) {
   const delta_planner_options_t options = {
-      .policy = policy,
-      .early_update = true,
-      .effort = {.evaluation_limit = EVALUATIONS, .seed = search_seed, .bound_rounds = DELTA_BOUND_ROUNDS}};
+      .policy = policy, .early_update = true, .effort = {.evaluation_limit = EVALUATIONS, .seed = search_seed, .proves_bound = true}};
   delta_planner_t *planner = NULL;
   delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
   return planner;

@@ -302,8 +302,7 @@ Test(rivals, plans_of_random_problems_are_valid) {
     int planned = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       delta_problem_t *problem = delta_test_random_problem(seed, 10 + (uint32_t)seed);
-      const delta_planner_options_t options = {
-          .policy = mode_rows[m].policy, .early_update = true, .effort = {.bound_rounds = DELTA_BOUND_ROUNDS}};
+      const delta_planner_options_t options = {.policy = mode_rows[m].policy, .early_update = true, .effort = {.proves_bound = true}};
       delta_planner_t *planner = NULL;
       delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
       const uint64_t least = delta_planner_minimum_bytes(planner), kept = delta_planner_kept(planner)->arena_bytes;
