@@ -274,7 +274,8 @@ delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   delta_profile_t *profile = profiler->profile;
   const bool is_known =
       delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE) && delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_START);
-  if (profiler->options.only_read || is_known) return DELTA_OK;
+  if (profiler->options.only_read || is_known || profiler->has_met_copies) return DELTA_OK;
+  profiler->has_met_copies = true;
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = profiler->options.device->has_queues ? delta_profiler_measure_queues(profiler) : measure_file(profiler);
   profiler->seconds += delta_clock_seconds() - start_seconds;
