@@ -8,9 +8,11 @@
 #include "runtime/plan_maker.h"
 #include "runtime/plan_race.h"
 
-enum { MOST_HOMES = 3, CONTESTANTS_PER_THREAD = 3 };
+enum { MOST_HOMES = 3 };
 // With less time there is one search; and where planners take more than this part of it to make.
 static const double least_race_seconds = 1, most_prepare_part = 0.05;
+// A search with another seed is as promising as one with homes whose mark is worse by this part.
+static const double seed_margin = 2e-3;
 // Searches count up from their seeds.
 static const uint64_t seed_step = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -50,7 +52,8 @@ static uint32_t list_homes(const delta_plan_maker_t *maker, uint32_t counts[MOST
 static delta_contestant_t *add_contestant(const delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t below_count) {
   delta_contestant_t *contestant = &race->contestants[race->count];
   race->below_counts[race->count] = below_count;
-  *contestant = (delta_contestant_t){.seed = maker->options->seed + seed_step * race->count, .step_seconds = INFINITY};
+  *contestant =
+      (delta_contestant_t){.seed = maker->options->seed + seed_step * race->count, .step_seconds = INFINITY, .mark_seconds = INFINITY};
   ++race->count;
   return contestant;
 }
@@ -89,25 +92,28 @@ static delta_status_t enter_homes(delta_plan_maker_t *maker, delta_homes_race_t 
   return status ? status : delta_crew_run(thread_count, home_count - 1, make_planner, &preparation);
 }
 
-// Other seeds, of all homes in turn.
-static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t thread_count) {
-  const uint32_t home_count = race->count, wanted = CONTESTANTS_PER_THREAD * thread_count;
-  for (uint32_t i = 0; race->count < wanted && race->count < DELTA_MOST_CONTESTANTS && thread_count > 1; ++i) {
-    const uint32_t home = i % home_count;
-    delta_contestant_t *contestant = add_contestant(maker, race, race->below_counts[home]);
-    contestant->capacity_bytes = race->contestants[home].capacity_bytes;
-    DELTA_RETURN_IF_ERROR(delta_planner_fork(race->contestants[home].planner, &contestant->planner));
+// Other seeds of each of the homes: the more seeds one has, the better it has to be for another.
+static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_race_t *race) {
+  const uint32_t home_count = race->count, seed_count = DELTA_MOST_CONTESTANTS / home_count;
+  for (uint32_t i = home_count; i < seed_count * home_count; ++i) {
+    const delta_contestant_t *first = &race->contestants[i % home_count];
+    if (first->is_left_behind) continue;
+    delta_contestant_t *contestant = add_contestant(maker, race, race->below_counts[i % home_count]);
+    contestant->capacity_bytes = first->capacity_bytes;
+    contestant->mark_seconds = first->mark_seconds * (1 + seed_margin * (i / home_count));
+    DELTA_RETURN_IF_ERROR(delta_planner_fork(first->planner, &contestant->planner));
   }
   return DELTA_OK;
 }
 
-static delta_status_t open_race(delta_plan_maker_t *maker, uint32_t thread_count) {
+static delta_status_t open_race(delta_plan_maker_t *maker, const delta_race_options_t *options) {
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, 1, &maker->race));
   delta_homes_race_t *race = maker->race;
   race->allocator = maker->allocator;
   delta_region_init(&race->region, maker->allocator);
-  DELTA_RETURN_IF_ERROR(enter_homes(maker, race, thread_count));
-  return enter_seeds(maker, race, thread_count);
+  DELTA_RETURN_IF_ERROR(enter_homes(maker, race, options->thread_count));
+  if (race->count > 1) DELTA_RETURN_IF_ERROR(delta_race_open(race->contestants, race->count, options));
+  return options->thread_count > 1 ? enter_seeds(maker, race) : DELTA_OK;
 }
 
 void delta_homes_race_close(delta_homes_race_t *race) {
@@ -169,15 +175,13 @@ static delta_status_t take_fastest(delta_plan_maker_t *maker) {
 
 delta_status_t delta_plan_maker_race(delta_plan_maker_t *maker, double *inout_limit_seconds) {
   const double start_seconds = delta_clock_seconds();
-  const uint32_t thread_count = delta_crew_threads(maker->options->threads);
+  delta_race_options_t options = {.limit_seconds = *inout_limit_seconds, .thread_count = delta_crew_threads(maker->options->threads)};
   if (!maker->race) {
-    if (!may_race(maker, *inout_limit_seconds)) return DELTA_OK;
-    DELTA_RETURN_IF_ERROR(open_race(maker, thread_count));
+    if (!may_race(maker, options.limit_seconds)) return DELTA_OK;
+    DELTA_RETURN_IF_ERROR(open_race(maker, &options));
   }
-  const delta_race_options_t options = {.limit_seconds = fmax(0, start_seconds + *inout_limit_seconds - delta_clock_seconds()),
-                                        .thread_count = thread_count,
-                                        .finalist_count = thread_count};
   *inout_limit_seconds = 0;
+  options.limit_seconds = fmax(0, options.limit_seconds - (delta_clock_seconds() - start_seconds));
   DELTA_RETURN_IF_ERROR(delta_race_run(maker->race->contestants, maker->race->count, &options));
   return take_fastest(maker);
 }

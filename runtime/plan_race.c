@@ -1,4 +1,5 @@
-// Successive halving: a contestant's mark is the step of its best plan so far; one whose bound is no better than another's plan is out at once.
+// An opening of short searches ranks the contestants; then each thread goes on with one of them as long as it finds anything, the best first. Short searches say little of what long
+// ones find, so a contestant's mark is the mean of its plan and of its bound: the one is a draw, and the other sees no waits.
 #include "runtime/plan_race.h"
 
 #include <assert.h>
@@ -8,8 +9,9 @@
 #include "base/clock.h"
 #include "runtime/crew.h"
 
-// Of the limit: for all rounds but the last.
-static const double opening_part = 0.3;
+// The most that one contestant's opening may take, the latter as a part of the limit.
+enum { OPENING_EVALUATIONS = 6000 };
+static const double opening_part = 0.1;
 
 typedef struct race {
   const delta_race_options_t *options;
@@ -17,10 +19,10 @@ typedef struct race {
   uint32_t count;
   double end_seconds;
   // Of the round at hand:
-  uint32_t *running; // Contestants.
+  uint32_t running[DELTA_MOST_CONTESTANTS]; // contestants, in the order in which they begin
   uint32_t running_count;
-  double lap_seconds; // for each; INFINITY: its evaluations are counted
-  uint64_t lap_evaluations;
+  double lap_seconds;       // the most for each; INFINITY: only its evaluations are counted
+  uint64_t lap_evaluations; // 0: not counted
   atomic_bool has_failed;
 } race_t;
 
@@ -37,7 +39,7 @@ static bool is_past_lap(void *self) {
 
 static void begin_lap(void *self) {
   lap_t *lap = self;
-  lap->end_seconds = delta_clock_seconds() + lap->race->lap_seconds;
+  lap->end_seconds = fmin(delta_clock_seconds() + lap->race->lap_seconds, lap->race->end_seconds);
 }
 
 static delta_status_t search(race_t *race, delta_contestant_t *contestant) {
@@ -59,7 +61,9 @@ static delta_status_t search(race_t *race, delta_contestant_t *contestant) {
     return DELTA_OK;
   }
   if (status) return status;
+  // States that come last are still on their way when the step is over: a short search's plan has time to lose that waits say more of.
   contestant->step_seconds = result.schedule->step_seconds;
+  contestant->mark_seconds = 0.5 * (result.schedule->step_seconds + result.schedule->stall_seconds + result.lower_bound_seconds);
   contestant->bound_seconds = result.lower_bound_seconds;
   contestant->is_left_behind = result.is_exhausted;
   delta_schedule_free(result.schedule);
@@ -68,18 +72,13 @@ static delta_status_t search(race_t *race, delta_contestant_t *contestant) {
 
 static delta_status_t run_lap(void *self, uint32_t index) {
   race_t *race = self;
+  if (index >= race->options->thread_count && delta_clock_seconds() > race->end_seconds) return DELTA_OK; // no thread was free
   const delta_status_t status = search(race, &race->contestants[race->running[index]]);
   if (status) atomic_store(&race->has_failed, true);
   return status;
 }
 
 // ---- Rounds
-
-static uint32_t count_alive(const race_t *race) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < race->count; ++i) count += !race->contestants[i].is_left_behind;
-  return count;
-}
 
 uint32_t delta_race_find_fastest(const delta_contestant_t *contestants, uint32_t count) {
   uint32_t fastest = count;
@@ -92,65 +91,52 @@ uint32_t delta_race_find_fastest(const delta_contestant_t *contestants, uint32_t
   return fastest;
 }
 
-// How many are left of so many after a round: half of them, in as many whole groups of finalists as that takes.
-static uint32_t count_kept(const race_t *race, uint32_t alive) {
-  const uint32_t finalists = race->options->finalist_count, half = (alive + 1) / 2;
-  return half <= finalists ? finalists : (half + finalists - 1) / finalists * finalists;
-}
-
-static uint32_t count_opening_rounds(const race_t *race) {
-  uint32_t rounds = 0;
-  for (uint32_t alive = count_alive(race); alive > race->options->finalist_count; alive = count_kept(race, alive)) ++rounds;
-  return rounds;
-}
-
-// Whoever cannot become the fastest goes, and the slowest of the others while there are too many.
-static void leave_behind(race_t *race, uint32_t most) {
+// Whoever cannot become faster than another is now goes.
+static void leave_behind(race_t *race) {
   const uint32_t fastest = delta_race_find_fastest(race->contestants, race->count);
-  if (fastest == race->count) return;
-  for (uint32_t i = 0; i < race->count; ++i) {
-    delta_contestant_t *contestant = &race->contestants[i];
-    if (i != fastest && contestant->bound_seconds >= race->contestants[fastest].step_seconds) contestant->is_left_behind = true;
-  }
-  for (uint32_t alive = count_alive(race); alive > most; --alive) {
-    uint32_t slowest = race->count;
-    for (uint32_t i = 0; i < race->count; ++i) {
-      const delta_contestant_t *contestant = &race->contestants[i];
-      if (contestant->is_left_behind) continue;
-      if (slowest == race->count || contestant->step_seconds >= race->contestants[slowest].step_seconds) slowest = i;
-    }
-    race->contestants[slowest].is_left_behind = true;
+  for (uint32_t i = 0; i < race->count && fastest < race->count; ++i) {
+    if (i != fastest && race->contestants[i].bound_seconds >= race->contestants[fastest].step_seconds)
+      race->contestants[i].is_left_behind = true;
   }
 }
 
-// A round of `part` of the limit, or, where time is limited, of the time that is left.
-static delta_status_t run_round(race_t *race, double part, bool is_last) {
-  const delta_race_options_t *options = race->options;
-  race->running_count = 0;
+// Those that are not left behind, by their marks; of equals the first.
+static void line_up(race_t *race) {
   for (uint32_t i = 0; i < race->count; ++i) {
-    if (!race->contestants[i].is_left_behind) race->running[race->running_count++] = i;
+    const double mark_seconds = race->contestants[i].mark_seconds;
+    if (race->contestants[i].is_left_behind) continue;
+    uint32_t at = race->running_count++;
+    for (; at > 0 && mark_seconds < race->contestants[race->running[at - 1]].mark_seconds; --at) race->running[at] = race->running[at - 1];
+    race->running[at] = i;
   }
-  if (race->running_count == 0) return DELTA_OK;
-  const double left_seconds = fmax(0, race->end_seconds - delta_clock_seconds());
-  const double round_seconds = is_last ? left_seconds : fmin(left_seconds, part * options->limit_seconds);
+}
+
+static delta_status_t run(race_t *race) {
+  line_up(race);
+  DELTA_RETURN_IF_ERROR(delta_crew_run(race->options->thread_count, race->running_count, run_lap, race));
+  leave_behind(race);
+  return DELTA_OK;
+}
+
+static race_t make_race(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options) {
   const bool is_counted = options->evaluation_limit > 0;
-  race->lap_seconds = is_counted ? INFINITY : round_seconds / ceil((double)race->running_count / options->thread_count);
-  race->lap_evaluations = is_counted ? (uint64_t)(part * (double)options->evaluation_limit) + 1 : 0;
-  return delta_crew_run(options->thread_count, race->running_count, run_lap, race);
+  assert(count <= DELTA_MOST_CONTESTANTS && options->thread_count > 0);
+  return (race_t){.options = options,
+                  .contestants = contestants,
+                  .count = count,
+                  .end_seconds = is_counted ? INFINITY : delta_clock_seconds() + options->limit_seconds,
+                  .lap_seconds = INFINITY,
+                  .lap_evaluations = options->evaluation_limit};
+}
+
+delta_status_t delta_race_open(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options) {
+  race_t race = make_race(contestants, count, options);
+  if (options->evaluation_limit == 0) race.lap_seconds = opening_part * options->limit_seconds;
+  if (race.lap_evaluations == 0 || race.lap_evaluations > OPENING_EVALUATIONS) race.lap_evaluations = OPENING_EVALUATIONS;
+  return run(&race);
 }
 
 delta_status_t delta_race_run(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options) {
-  uint32_t running[DELTA_MOST_CONTESTANTS];
-  race_t race = {.options = options,
-                 .contestants = contestants,
-                 .count = count,
-                 .end_seconds = delta_clock_seconds() + options->limit_seconds,
-                 .running = running};
-  assert(count <= DELTA_MOST_CONTESTANTS && options->finalist_count > 0 && options->thread_count > 0);
-  const uint32_t rounds = count_opening_rounds(&race);
-  for (uint32_t r = 0; r < rounds; ++r) {
-    DELTA_RETURN_IF_ERROR(run_round(&race, opening_part / rounds, false));
-    leave_behind(&race, count_kept(&race, count_alive(&race)));
-  }
-  return run_round(&race, rounds > 0 ? 1 - opening_part : 1, true);
+  race_t race = make_race(contestants, count, options);
+  return run(&race);
 }

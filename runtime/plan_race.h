@@ -1,5 +1,5 @@
-// Plan race: searches for the plan of one program that go on side by side, in rounds. After each round the worse ones are left behind, so that in the end the best have most of the
-// time: what a search finds first says little of what it finds last, and which of two seeds is the better one only searching tells.
+// Plan race: searches for the plan of one program that go on side by side, the more promising ones first. What a search finds first says little of what it finds last, and which of two
+// seeds is the better one only searching tells.
 #ifndef DELTA_RUNTIME_PLAN_RACE_H_
 #define DELTA_RUNTIME_PLAN_RACE_H_
 
@@ -16,20 +16,22 @@ typedef struct delta_contestant {
   // What came of it:
   double step_seconds; // of its fastest plan so far; INFINITY: there is none
   double bound_seconds;
+  double mark_seconds; // the less, the more promising. Its owner may give it another.
   bool is_left_behind; // it searches no more: others are better, or it has found what it can
 } delta_contestant_t;
 
 typedef struct delta_race_options {
-  double limit_seconds; // of all of it together; not looked at with an evaluation_limit
-  uint64_t
-      evaluation_limit; // of a contestant that is never left behind; 0: none. The same then comes of a race each time, whatever the number of threads.
-  uint32_t thread_count;   // of which the caller's is one
-  uint32_t finalist_count; // contestants that are never left behind
+  double limit_seconds;      // of all of it together; not looked at with an evaluation_limit
+  uint64_t evaluation_limit; // of each contestant; 0: none. The same then comes of a race each time, whatever the number of threads.
+  uint32_t thread_count;     // of which the caller's is one
 } delta_race_options_t;
 
-// Searches with all contestants that were not left behind before, from where their last search ended; their planners then have the plans. Planners' allocators are called from all
-// threads. A failure of one is the failure of all; that its program does not fit is none.
+// Searches with all contestants that are not left behind, from where their last search ended; their planners then have the plans. Each thread has one contestant, in the order of their
+// marks, and goes on with the next when that one has found what it can. Planners' allocators are called from all threads. A failure of one is the failure of all; that its program
+// does not fit is none.
 DELTA_MUST_USE delta_status_t delta_race_run(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options);
+// The same with a short search for each, of a tenth of the limit at most: for marks.
+DELTA_MUST_USE delta_status_t delta_race_open(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options);
 // Who has the fastest plan, of equals the first; `count`: nobody has one.
 uint32_t delta_race_find_fastest(const delta_contestant_t *contestants, uint32_t count);
 
