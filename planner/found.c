@@ -252,6 +252,8 @@ void delta_finder_destroy(delta_finder_t *finder) {
   delta_release(finder->allocator, finder);
 }
 
+bool delta_finder_is_done(const delta_finder_t *finder) { return finder->is_done; }
+
 delta_status_t delta_finder_run(delta_finder_t *finder, const delta_planner_effort_t *effort, delta_schedule_t **out_schedule) {
   *out_schedule = NULL;
   const uint64_t seed = finder->options.effort.seed;

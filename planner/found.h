@@ -14,6 +14,7 @@ void delta_finder_destroy(delta_finder_t *finder); // NULL is fine.
 // *out_schedule, the caller's, is the fastest so far, with addresses, waits and times; NULL: none was found.
 DELTA_MUST_USE delta_status_t delta_finder_run(delta_finder_t *finder, const delta_planner_effort_t *effort,
                                                delta_schedule_t **out_schedule);
+bool delta_finder_is_done(const delta_finder_t *finder); // running it again finds nothing better
 
 // One run of a finder, with the options' effort.
 DELTA_MUST_USE delta_status_t delta_find_schedule(const delta_problem_t *problem, const delta_order_t *order,

@@ -37,15 +37,22 @@ static const policy_row_t policy_rows[DELTA_POLICY_COUNT] = {
 
 bool delta_policy_keeps_budgets(delta_policy_t policy) { return policy_rows[policy].releases && !policy_rows[policy].is_soft; }
 
+// What does not depend on the budget. Searches only read it.
+typedef struct planner_base {
+  delta_allocator_t allocator;
+  uint32_t user_count; // planners that have it
+  delta_order_t order;
+  delta_schedule_t *kept; // Owned; everything kept.
+  delta_descent_t descent;
+  delta_schedule_t *own_least; // Owned; of a policy that only searches, or of a rival: the smallest arena it reaches, or NULL
+} planner_base_t;
+
 struct delta_planner {
   const delta_problem_t *problem;
   delta_planner_options_t options;
   delta_allocator_t allocator;
   const policy_row_t *row;
-  delta_order_t order;
-  delta_schedule_t *kept; // Owned; everything kept.
-  delta_descent_t descent;
-  delta_schedule_t *own_least; // Owned; of a policy that only searches, or of a rival: the smallest arena it reaches, or NULL
+  planner_base_t *base; // Shared; the last planner that has it frees it.
   // Of the last search, for one that goes on from it:
   delta_finder_t *finder; // Owned; NULL: there is none
   uint64_t last_capacity_bytes;
@@ -54,7 +61,7 @@ struct delta_planner {
 
 static delta_rival_request_t rival_request(const delta_planner_t *planner, delta_policy_t policy) {
   return (delta_rival_request_t){
-      .problem = planner->problem, .order = &planner->order, .rule = delta_rival_rule(policy), .solver = planner->options.solver};
+      .problem = planner->problem, .order = &planner->base->order, .rule = delta_rival_rule(policy), .solver = planner->options.solver};
 }
 
 static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_schedule_t *schedule, uint64_t capacity_bytes,
@@ -73,21 +80,33 @@ static delta_status_t refuse_budget(const delta_planner_t *planner, const delta_
 
 // ---- What does not depend on the budget
 
+static void leave_base(planner_base_t *base) {
+  if (!base || --base->user_count > 0) return;
+  delta_descent_deinit(&base->descent);
+  delta_schedule_free(base->own_least);
+  delta_schedule_free(base->kept);
+  delta_order_deinit(&base->order);
+  delta_release(base->allocator, base);
+}
+
 static delta_status_t prepare(delta_planner_t *planner) {
   const delta_problem_t *problem = planner->problem;
   const delta_allocator_t allocator = planner->allocator;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &planner->base));
+  *planner->base = (planner_base_t){.allocator = allocator, .user_count = 1, .order = {.allocator = allocator}};
   DELTA_RETURN_IF_ERROR(planner->options.listed_order
-                            ? delta_order_listed(problem, allocator, &planner->order)
-                            : delta_order_make(problem, planner->options.early_update, allocator, &planner->order));
-  DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->order, NULL, allocator, &planner->kept));
-  DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->kept));
+                            ? delta_order_listed(problem, allocator, &planner->base->order)
+                            : delta_order_make(problem, planner->options.early_update, allocator, &planner->base->order));
+  DELTA_RETURN_IF_ERROR(delta_expand(problem, &planner->base->order, NULL, allocator, &planner->base->kept));
+  DELTA_RETURN_IF_ERROR(delta_finish_schedule(problem, DELTA_WAIT_FOR_BYTES, allocator, planner->base->kept));
   const delta_rival_request_t rival = rival_request(planner, planner->options.policy);
   const int tries = planner->options.policy == DELTA_POLICY_CHECKMATE ? 0 : LEAST_TRIES; // it proves its least at once
-  if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->own_least);
+  if (rival.rule) return delta_rival_least(&rival, tries, allocator, &planner->base->own_least);
   if (planner->row->searches && !planner->row->releases)
-    return delta_find_least(problem, &planner->order, planner->row->liberties, planner->kept, allocator, &planner->own_least);
+    return delta_find_least(problem, &planner->base->order, planner->row->liberties, planner->base->kept, allocator,
+                            &planner->base->own_least);
   return planner->row->releases && !planner->row->is_soft
-             ? delta_descent_init(&planner->descent, problem, &planner->order, planner->options.hasty_least, allocator)
+             ? delta_descent_init(&planner->base->descent, problem, &planner->base->order, planner->options.hasty_least, allocator)
              : DELTA_OK;
 }
 
@@ -97,17 +116,27 @@ delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_
   DELTA_RETURN_IF_ERROR(delta_problem_check(problem));
   delta_planner_t *planner = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(allocator, 1, &planner));
-  *planner = (delta_planner_t){.problem = problem,
-                               .options = *options,
-                               .allocator = allocator,
-                               .row = &policy_rows[options->policy],
-                               .order = {.allocator = allocator}};
+  *planner = (delta_planner_t){.problem = problem, .options = *options, .allocator = allocator, .row = &policy_rows[options->policy]};
   delta_status_t status = prepare(planner);
   if (status) {
     delta_planner_destroy(planner);
     return status;
   }
   *out_planner = planner;
+  return DELTA_OK;
+}
+
+delta_status_t delta_planner_fork(const delta_planner_t *planner, delta_planner_t **out_planner) {
+  *out_planner = NULL;
+  delta_planner_t *fork = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(planner->allocator, 1, &fork));
+  *fork = (delta_planner_t){.problem = planner->problem,
+                            .options = planner->options,
+                            .allocator = planner->allocator,
+                            .row = planner->row,
+                            .base = planner->base};
+  ++fork->base->user_count;
+  *out_planner = fork;
   return DELTA_OK;
 }
 
@@ -121,10 +150,7 @@ static void forget_search(delta_planner_t *planner) {
 void delta_planner_destroy(delta_planner_t *planner) {
   if (!planner) return;
   forget_search(planner);
-  delta_descent_deinit(&planner->descent);
-  delta_schedule_free(planner->own_least);
-  delta_schedule_free(planner->kept);
-  delta_order_deinit(&planner->order);
+  leave_base(planner->base);
   delta_release(planner->allocator, planner);
 }
 
@@ -132,13 +158,13 @@ void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effo
 
 // The schedule of the smallest arena that the policy reaches whatever the budget.
 static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
-  const delta_schedule_t *least = planner->own_least ? planner->own_least : planner->descent.least;
-  return least && least->arena_bytes < planner->kept->arena_bytes ? least : planner->kept;
+  const delta_schedule_t *least = planner->base->own_least ? planner->base->own_least : planner->base->descent.least;
+  return least && least->arena_bytes < planner->base->kept->arena_bytes ? least : planner->base->kept;
 }
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
 
-const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->kept; }
+const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->base->kept; }
 
 // ---- Within a budget
 
@@ -154,7 +180,7 @@ static delta_status_t release_by_rule(const delta_planner_t *planner, uint64_t c
   delta_releaser_t releaser;
   *out_schedule = NULL;
   DELTA_RETURN_IF_ERROR(
-      delta_releaser_init(&releaser, planner->problem, &planner->order, planner->row->rule.as_released, planner->allocator));
+      delta_releaser_init(&releaser, planner->problem, &planner->base->order, planner->row->rule.as_released, planner->allocator));
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_rule_apply(&planner->row->rule, capacity_bytes, &releaser), cleanup);
   for (bool found = !planner->row->is_soft; found && releaser.schedule->peak_bytes > capacity_bytes;) {
@@ -180,7 +206,7 @@ static delta_status_t release(const delta_planner_t *planner, uint64_t capacity_
     delta_schedule_free(*out_schedule);
     *out_schedule = NULL;
   }
-  return delta_descent_stop(&planner->descent, capacity_bytes, out_schedule);
+  return delta_descent_stop(&planner->base->descent, capacity_bytes, out_schedule);
 }
 
 // Tries earlier copies back; the schedule stays as it is when they do not fit or do not help.
@@ -255,7 +281,7 @@ static delta_status_t search_from(delta_planner_t *planner, uint64_t capacity_by
   const delta_decisions_t start = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
   const delta_search_options_t options = {
       .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .start = seed->schedule ? &start : NULL};
-  DELTA_RETURN_IF_ERROR(delta_finder_create(planner->problem, &planner->order, &options, planner->allocator, &planner->finder));
+  DELTA_RETURN_IF_ERROR(delta_finder_create(planner->problem, &planner->base->order, &options, planner->allocator, &planner->finder));
   return run_finder(planner, capacity_bytes, out_found);
 }
 
@@ -289,9 +315,9 @@ static delta_status_t copy_result(const delta_planner_result_t *from, delta_allo
 static delta_status_t go_on(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *result) {
   delta_schedule_t *found = NULL;
   DELTA_RETURN_IF_ERROR(copy_result(&planner->last, planner->allocator, result));
-  DELTA_RETURN_IF_ERROR(run_finder(planner, capacity_bytes, &found));
+  const delta_status_t status = run_finder(planner, capacity_bytes, &found);
   if (keep_faster(capacity_bytes, &result->schedule, found)) result->seed_is_plan = false;
-  return DELTA_OK;
+  return status;
 }
 
 // The plan of a rival's rule, unless the one at hand is faster, or the only one that fits.
@@ -313,8 +339,9 @@ static delta_status_t plan_within(delta_planner_t *planner, uint64_t capacity_by
   result->minimum_budget_bytes = least->arena_bytes;
   result->minimum_step = delta_schedule_peak_problem_step(least);
   DELTA_RETURN_IF_ERROR(
-      delta_lower_bound(planner->problem, &planner->order, capacity_bytes, 0, planner->allocator, &result->lower_bound_seconds));
-  if (planner->kept->arena_bytes <= capacity_bytes) return delta_schedule_copy(planner->kept, planner->allocator, &result->schedule);
+      delta_lower_bound(planner->problem, &planner->base->order, capacity_bytes, 0, planner->allocator, &result->lower_bound_seconds));
+  if (planner->base->kept->arena_bytes <= capacity_bytes)
+    return delta_schedule_copy(planner->base->kept, planner->allocator, &result->schedule);
   const bool fits_released = row->releases && (row->is_soft || least->arena_bytes <= capacity_bytes);
   if (fits_released) DELTA_RETURN_IF_ERROR(release(planner, capacity_bytes, &result->schedule));
   // A search is compared with the best that releasing gives, so that it never ends with less.
@@ -322,8 +349,8 @@ static delta_status_t plan_within(delta_planner_t *planner, uint64_t capacity_by
     DELTA_RETURN_IF_ERROR(start_copies_early(planner, capacity_bytes, &result->schedule));
   }
   // A policy that only searches begins with the plan of the least budget, where that fits. A rival follows its rule, and has that plan where the rule misses.
-  if (planner->own_least && planner->own_least->arena_bytes <= capacity_bytes)
-    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->own_least, planner->allocator, &result->schedule));
+  if (planner->base->own_least && planner->base->own_least->arena_bytes <= capacity_bytes)
+    DELTA_RETURN_IF_ERROR(delta_schedule_copy(planner->base->own_least, planner->allocator, &result->schedule));
   if (delta_rival_rule(planner->options.policy)) DELTA_RETURN_IF_ERROR(follow_rule(planner, capacity_bytes, &result->schedule));
   if (row->searches && least->arena_bytes <= capacity_bytes) DELTA_RETURN_IF_ERROR(search(planner, capacity_bytes, result));
   if (result->schedule && result->schedule->arena_bytes <= capacity_bytes) return DELTA_OK;
@@ -347,11 +374,12 @@ delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_by
   const bool goes_on = planner->options.effort.goes_on && planner->finder && planner->last_capacity_bytes == capacity_bytes;
   if (!goes_on) forget_search(planner);
   delta_status_t status = goes_on ? go_on(planner, capacity_bytes, out_result) : plan_within(planner, capacity_bytes, out_result);
+  out_result->is_exhausted = !planner->finder || delta_finder_is_done(planner->finder);
   if (!status) status = keep_last(planner, capacity_bytes, out_result);
   if (!status) status = delta_annotate(planner->problem, planner->allocator, out_result->schedule);
   if (!status && planner->options.effort.proves_bound)
-    status = delta_lower_bound(planner->problem, &planner->order, capacity_bytes, out_result->schedule->step_seconds, planner->allocator,
-                               &out_result->lower_bound_seconds);
+    status = delta_lower_bound(planner->problem, &planner->base->order, capacity_bytes, out_result->schedule->step_seconds,
+                               planner->allocator, &out_result->lower_bound_seconds);
   if (status) {
     delta_schedule_free(out_result->schedule);
     out_result->schedule = NULL;

@@ -138,6 +138,7 @@ typedef struct delta_planner_result {
   uint64_t minimum_budget_bytes; // smallest arena (without states) for which this policy has a plan
   uint32_t minimum_step;         // problem step that sets it
   double lower_bound_seconds;
+  bool is_exhausted;       // a search has ended by itself: going on finds nothing better
   const char *seed_policy; // NULL, or the policy whose plan the search began with; seed_is_plan: and ended with
   bool seed_is_plan;
 } delta_planner_result_t;
@@ -147,6 +148,9 @@ typedef struct delta_planner delta_planner_t;
 // `problem` is borrowed and outlives the planner; its budget is not looked at.
 DELTA_MUST_USE delta_status_t delta_planner_create(const delta_problem_t *problem, const delta_planner_options_t *options,
                                                    delta_allocator_t allocator, delta_planner_t **out_planner);
+// A planner that searches beside another, which it does not need to outlive it: same problem, options and allocator, and what does not depend on the budget is shared. Nothing that
+// searches found is. Planners that share may plan at once, each in a thread of its own, if their allocator allows it; forking and destroying them is for one thread at a time.
+DELTA_MUST_USE delta_status_t delta_planner_fork(const delta_planner_t *planner, delta_planner_t **out_planner);
 void delta_planner_destroy(delta_planner_t *planner); // NULL is fine.
 // Changes how long the searches that follow may take.
 void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effort_t *effort);

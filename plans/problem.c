@@ -272,3 +272,15 @@ void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_be
     tensor->home_offset_bytes = t == state && is_below ? home_offset_bytes : 0;
   }
 }
+
+delta_status_t delta_problem_with_own_homes(const delta_problem_t *problem, delta_region_t *region, delta_problem_t **out_problem) {
+  delta_problem_t *own = NULL;
+  void *tensors = NULL;
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, 1, &own));
+  DELTA_RETURN_IF_ERROR(delta_region_copy(region, problem->tensors, problem->tensor_count, sizeof *problem->tensors, &tensors));
+  *own = *problem;
+  own->tensors = tensors;
+  own->region = (delta_region_t){0};
+  *out_problem = own;
+  return DELTA_OK;
+}

@@ -137,9 +137,9 @@ static delta_status_t look_at(plan_choice_t *choice, const char *split, double s
   candidate->maker.wanted_below = is_first ? NULL : &choice->below_count;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(&candidate->maker));
   candidate->options.log = log;
-  if (is_first) choice->below_count = fits(&candidate->maker) ? candidate->maker.below_count : candidate->maker.movable_count;
   if (fits(&candidate->maker))
     DELTA_RETURN_IF_ERROR(delta_plan_maker_try(&candidate->maker, fmax(0, end_seconds - delta_clock_seconds()), &candidate->seconds));
+  if (is_first) choice->below_count = fits(&candidate->maker) ? candidate->maker.below_count : candidate->maker.movable_count;
   note(candidate, "");
   rank_last(choice);
   return DELTA_OK;
@@ -191,7 +191,6 @@ static delta_status_t choose_first(plan_choice_t *choice) {
 static delta_status_t finish(plan_choice_t *choice, delta_plan_t **out_plan, delta_plan_summary_t *out_summary) {
   candidate_t *candidate = choice->alive[0];
   candidate->options.time_limit_seconds = fmax(0, seconds_left(choice));
-  candidate->maker.trial_seconds = 0;
   candidate->maker.start_seconds = choice->start_seconds;
   return delta_plan_maker_finish(&candidate->maker, out_plan, out_summary);
 }

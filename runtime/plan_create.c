@@ -292,6 +292,7 @@ delta_status_t delta_plan_maker_open(delta_plan_maker_t *maker, const delta_plan
                                 .start_seconds = delta_clock_seconds(),
                                 .proves_bound = true,
                                 .cbc = {.limit_seconds = options->time_limit_seconds, .allocator = allocator}};
+  delta_locked_allocator_init(&maker->locked, allocator);
   maker->solver = delta_cbc_solver(&maker->cbc);
   DELTA_RETURN_IF_ERROR(delta_plan_create_empty(allocator, &maker->plan));
   DELTA_RETURN_IF_ERROR(delta_plan_options_apply(options, maker->plan, &maker->policy));
@@ -344,10 +345,10 @@ delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker, delta_plan_t *
 }
 
 void delta_plan_maker_close(delta_plan_maker_t *maker) {
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
-    delta_planner_destroy(maker->planners[i]);
-    delta_program_deinit(&maker->parts[i]);
-  }
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker->planners[i]);
+  delta_homes_race_close(maker->race);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
+  delta_locked_allocator_deinit(&maker->locked);
   delta_profiler_destroy(maker->choice.profiler);
   delta_device_close(maker->device);
   delta_model_free(maker->model);

@@ -1,9 +1,5 @@
-// Plan homes: which states lie below the arena. As few as the budget allows; and more where that makes the step faster, since what is there leaves the arena to
-// activations while the lanes would be idle: an updated state goes down in the backward pass, when nothing else does, and comes back in the forward pass.
-#include <math.h>
-
+// Plan homes: which states lie below the arena: as few as the budget allows. Whether more of them make the step faster a race tells (homes_race.c).
 #include "base/checked.h"
-#include "base/clock.h"
 #include "runtime/plan_maker.h"
 #include "runtime/plan_options.h"
 
@@ -91,66 +87,6 @@ delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
   return maker->below_count == count ? DELTA_OK : delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
 }
 
-// ---- Where a budget would do without
-
-enum { TRIAL_EVALUATIONS = 6000 };
-// Of the time limit: for the search of one trial, and the most that may be spent before each on planners for other homes.
-static const double trial_part = 0.1, prepare_part = 0.05;
-// Homes below are worth it where the step is faster by this part of it: they are written and read in every step.
-static const double worth_part = 2e-3;
-
-// How good the homes of the moment look for the first program: the mean of what a short search finds and of what no search can pass, since the one is a draw and the other sees
-// no waits; those that the short search found are taken for what they are, as states that come last are still on their way when the step is over. INFINITY: it does not fit.
-static delta_status_t try_homes(delta_plan_maker_t *maker, double *out_seconds) {
-  const delta_plan_totals_t *totals = &maker->plan->totals;
-  delta_planner_result_t result = {0};
-  *out_seconds = INFINITY;
-  delta_plan_maker_give_effort(maker, 0, trial_part * maker->options->time_limit_seconds, TRIAL_EVALUATIONS, true);
-  const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
-  delta_status_t status = delta_planner_plan(maker->planners[0], capacity_bytes, &result);
-  if (!status) *out_seconds = 0.5 * (result.schedule->step_seconds + result.schedule->stall_seconds + result.lower_bound_seconds);
-  delta_schedule_free(result.schedule);
-  if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
-  delta_status_free(status);
-  return DELTA_OK;
-}
-
-static uint32_t count_moments(const delta_plan_maker_t *maker) {
-  uint32_t count = 0;
-  while (count < maker->movable_count && maker->plan->states[maker->movable[count]].kind == DELTA_STATE_MOMENT) ++count;
-  return count;
-}
-
-// A number of states below that is tried against the best so far, whose planners are set aside meanwhile.
-static delta_status_t try_other(delta_plan_maker_t *maker, uint32_t count, double *inout_best_seconds) {
-  delta_planner_t *best[DELTA_MOST_PROGRAMS] = {NULL};
-  const uint32_t best_count = maker->below_count;
-  double seconds = INFINITY;
-  uint64_t minimum_bytes;
-  delta_plan_maker_swap_planners(maker, best);
-  delta_status_t status = delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
-  if (!status && minimum_bytes <= maker->plan->totals.budget_bytes) status = try_homes(maker, &seconds);
-  if (!status && seconds < (1 - worth_part) * *inout_best_seconds) {
-    *inout_best_seconds = seconds;
-  } else {
-    status = delta_status_join(status, delta_plan_maker_return_below(maker, best_count, best));
-  }
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(best[i]);
-  return status;
-}
-
-// Tries other numbers of states below, and leaves the best prepared; what its trial found its search goes on from.
-static delta_status_t choose_fastest(delta_plan_maker_t *maker) {
-  const uint32_t least = maker->below_count, counts[] = {maker->movable_count, count_moments(maker)};
-  double best_seconds;
-  DELTA_RETURN_IF_ERROR(try_homes(maker, &best_seconds));
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
-    if (best_seconds <= (1 + worth_part) * maker->plan->totals.unlimited_step_seconds) return DELTA_OK;
-    if (counts[i] > least && (i == 0 || counts[i] < counts[0])) DELTA_RETURN_IF_ERROR(try_other(maker, counts[i], &best_seconds));
-  }
-  return DELTA_OK;
-}
-
 // Takes the number that is wanted, unless it does not fit.
 static delta_status_t take_wanted(delta_plan_maker_t *maker, bool *out_taken) {
   const uint32_t count = *maker->wanted_below < maker->movable_count ? *maker->wanted_below : maker->movable_count;
@@ -166,14 +102,6 @@ delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker) {
     DELTA_RETURN_IF_ERROR(take_wanted(maker, &is_taken));
   if (is_taken) return DELTA_OK;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
-  const delta_plan_totals_t *totals = &maker->plan->totals;
-  const double start_seconds = delta_clock_seconds(), limit_seconds = maker->options->time_limit_seconds;
-  const bool fits = totals->budget_bytes >= totals->minimum_budget_bytes;
-  const bool is_needed = delta_planner_kept(maker->planners[0])->arena_bytes >
-                         delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
-  if (maker->policy != DELTA_POLICY_DELTA || !fits || !is_needed || maker->movable_count == maker->below_count) return DELTA_OK;
-  if (maker->wanted_below || maker->prepare_seconds > prepare_part * limit_seconds) return DELTA_OK;
-  DELTA_RETURN_IF_ERROR(choose_fastest(maker));
-  maker->trial_seconds = delta_clock_seconds() - start_seconds;
+  maker->tries_homes = !maker->wanted_below && maker->movable_count > maker->below_count;
   return DELTA_OK;
 }

@@ -9,26 +9,37 @@
 #include "plans/problem_json.h"
 #include "runtime/plan_options.h"
 
-// What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
-delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
+delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const delta_program_parts_t *parts, delta_planner_t **out_planner) {
+  const bool is_solved = maker->policy == DELTA_POLICY_CHECKMATE && delta_cbc_is_installed();
+  return delta_program_planner(parts, maker->policy, maker->plan->levers, maker->is_hasty, is_solved ? &maker->solver : NULL,
+                               delta_locked_allocator_interface(&maker->locked), out_planner);
+}
+
+// Planners of the programs from the one at `first` on, for the states' homes of the moment; those before stay.
+static delta_status_t prepare_from(delta_plan_maker_t *maker, uint32_t first, uint64_t *out_minimum_bytes) {
   uint64_t minimum_bytes = 0;
-  const double start_seconds = delta_clock_seconds();
   for (uint32_t i = 0; i < maker->part_count; ++i) {
-    delta_planner_destroy(maker->planners[i]);
-    maker->planners[i] = NULL;
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    DELTA_RETURN_IF_ERROR(delta_program_planner(&maker->parts[i], maker->policy, maker->plan->levers, maker->is_hasty,
-                                                delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
+    if (i >= first) {
+      delta_planner_destroy(maker->planners[i]);
+      maker->planners[i] = NULL;
+      DELTA_RETURN_IF_ERROR(delta_plan_maker_make_planner(maker, &maker->parts[i], &maker->planners[i]));
+    }
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
     if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
   }
-  maker->prepare_seconds = delta_clock_seconds() - start_seconds;
   *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
   return DELTA_OK;
 }
 
-// Prepares with the first `count` of the states that may lie below.
-static delta_status_t set_below(delta_plan_maker_t *maker, uint32_t count) {
+delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes) {
+  const double start_seconds = delta_clock_seconds();
+  DELTA_RETURN_IF_ERROR(prepare_from(maker, 0, out_minimum_bytes));
+  maker->prepare_seconds = delta_clock_seconds() - start_seconds;
+  return DELTA_OK;
+}
+
+delta_status_t delta_plan_maker_set_below(delta_plan_maker_t *maker, uint32_t count) {
   bool *is_below = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(maker->allocator, maker->plan->state_count, &is_below));
   for (uint32_t i = 0; i < count; ++i) is_below[maker->movable[i]] = true;
@@ -39,8 +50,13 @@ static delta_status_t set_below(delta_plan_maker_t *maker, uint32_t count) {
 }
 
 delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
-  DELTA_RETURN_IF_ERROR(set_below(maker, count));
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_set_below(maker, count));
   return delta_plan_maker_prepare(maker, out_minimum_bytes);
+}
+
+delta_status_t delta_plan_maker_prepare_beside(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_set_below(maker, count));
+  return prepare_from(maker, 1, out_minimum_bytes);
 }
 
 void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners) {
@@ -53,7 +69,7 @@ void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t *
 
 delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners) {
   delta_plan_maker_swap_planners(maker, inout_planners);
-  DELTA_RETURN_IF_ERROR(set_below(maker, count));
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_set_below(maker, count));
   for (uint32_t i = 0; i < maker->part_count; ++i) DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
   return DELTA_OK;
 }
@@ -96,15 +112,16 @@ static double time_share(const delta_plan_maker_t *maker, uint32_t index, uint64
   return own > 0 ? (double)own / all : 0;
 }
 
-static uint64_t capacity_of(const delta_plan_maker_t *maker) {
+uint64_t delta_plan_maker_capacity(const delta_plan_maker_t *maker) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   return delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
 }
 
 delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seconds, double *out_seconds) {
   delta_planner_result_t result = {0};
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_race(maker, &limit_seconds));
   delta_plan_maker_give_effort(maker, 0, limit_seconds, 0, false);
-  delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
+  delta_status_t status = delta_planner_plan(maker->planners[0], delta_plan_maker_capacity(maker), &result);
   *out_seconds = status ? INFINITY : result.schedule->step_seconds;
   delta_schedule_free(result.schedule);
   if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
@@ -112,7 +129,7 @@ delta_status_t delta_plan_maker_try(delta_plan_maker_t *maker, double limit_seco
   return DELTA_OK;
 }
 
-// Writes what the planner is asked, before it answers.
+// Writes what the planner is asked.
 static delta_status_t dump_problem(delta_plan_maker_t *maker, uint64_t capacity_bytes) {
   delta_problem_t *problem = maker->parts[0].problem;
   delta_text_t text;
@@ -130,13 +147,13 @@ static const double least_proof_seconds = 1;
 static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_t *plan = maker->plan;
   const delta_program_parts_t *parts = &maker->parts[index];
-  const uint64_t capacity_bytes = capacity_of(maker);
   delta_planner_result_t result = {0};
+  double limit_seconds = maker->options->time_limit_seconds * time_share(maker, index, delta_plan_maker_capacity(maker));
+  if (index == 0) DELTA_RETURN_IF_ERROR(delta_plan_maker_race(maker, &limit_seconds));
+  const uint64_t capacity_bytes = delta_plan_maker_capacity(maker);
   if (index == 0 && maker->options->dump_problem) DELTA_RETURN_IF_ERROR(dump_problem(maker, capacity_bytes));
-  const double limit_seconds = maker->options->time_limit_seconds - maker->trial_seconds;
   const bool proves_bound = index == 0 && maker->proves_bound && maker->options->time_limit_seconds >= least_proof_seconds;
-  delta_plan_maker_give_effort(maker, index, (limit_seconds > 0 ? limit_seconds : 0) * time_share(maker, index, capacity_bytes), 0,
-                               proves_bound);
+  delta_plan_maker_give_effort(maker, index, limit_seconds, 0, proves_bound);
   delta_status_t status = delta_planner_plan(maker->planners[index], capacity_bytes, &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     const uint64_t needed_bytes = delta_size_round_up(plan->totals.state_bytes + result.minimum_budget_bytes, maker->device->granule_bytes);
@@ -151,7 +168,10 @@ static delta_status_t plan_program(delta_plan_maker_t *maker, uint32_t index) {
   delta_plan_program_t *program = &plan->programs[plan->program_count++];
   program->kind = parts->kind;
   program->batch = parts->batch;
-  program->schedule = result.schedule;
+  // The planner's allocator does not outlive the maker.
+  status = delta_schedule_copy(result.schedule, maker->allocator, &program->schedule);
+  delta_schedule_free(result.schedule);
+  if (status) return status;
   if (index == 0) {
     plan->totals.lower_bound_seconds = result.lower_bound_seconds;
     plan->seed_policy = result.seed_policy;
@@ -189,7 +209,7 @@ static delta_status_t try_budget(delta_plan_maker_t *maker, uint64_t budget_byte
   totals->budget_bytes = budget_bytes;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_homes(maker));
   delta_plan_maker_give_effort(maker, 0, maker->options->time_limit_seconds / DELTA_BUDGETS_TRIED, 0, false);
-  delta_status_t status = delta_planner_plan(maker->planners[0], capacity_of(maker), &result);
+  delta_status_t status = delta_planner_plan(maker->planners[0], delta_plan_maker_capacity(maker), &result);
   if (delta_status_code(status) == DELTA_STATUS_DOES_NOT_FIT) {
     delta_status_free(status);
     return DELTA_OK;

@@ -2,6 +2,7 @@
 #ifndef DELTA_RUNTIME_PLAN_MAKER_H_
 #define DELTA_RUNTIME_PLAN_MAKER_H_
 
+#include "base/locked_allocator.h"
 #include "runtime/integer_solver.h"
 #include "runtime/program.h"
 
@@ -11,6 +12,7 @@ enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
 typedef struct delta_plan_maker {
   const delta_plan_options_t *options;
   delta_allocator_t allocator;
+  delta_locked_allocator_t locked; // the same for planners, which may search in threads of their own
   delta_plan_t *plan;
   delta_model_t *model;
   delta_device_t *device;
@@ -25,10 +27,12 @@ typedef struct delta_plan_maker {
   delta_integer_solver_t solver;
   double start_seconds;
   double limit_seconds, deadline_seconds; // of the search at hand
-  double prepare_seconds, trial_seconds;  // what the last planners took to make; what trials of states' homes took of the time limit
+  double prepare_seconds;                 // what the last planners took to make
   double trying_seconds;                  // what other budgets took, for a report
   bool is_hasty;                          // the least budgets are looked for with little effort
   const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
+  bool tries_homes;                       // more states below than there have to be may make the step faster
+  struct delta_homes_race *race;          // Owned; searches for the first program's plan that go on side by side, or NULL
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
@@ -46,10 +50,19 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker,
                                                       delta_plan_summary_t *out_summary);
 void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the steps before. Safe on a zeroed struct.
 
+// A planner of a program. Several threads may make some at once.
+DELTA_MUST_USE delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const delta_program_parts_t *parts,
+                                                            delta_planner_t **out_planner);
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
 // The same with the first `count` of the states that may lie below.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes);
+// The same, for the first program with a planner that is there: it is made for these homes, and the maker's from then on, whatever comes of it.
+DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_beside(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes);
+// Says where the first `count` of the states that may lie below live, and the others; what planners were made for stays.
+DELTA_MUST_USE delta_status_t delta_plan_maker_set_below(delta_plan_maker_t *maker, uint32_t count);
+// What the budget leaves a program beside the states that do not lie below.
+uint64_t delta_plan_maker_capacity(const delta_plan_maker_t *maker);
 // Exchanges the planners with others, which may be NULL: planners that were set aside keep what their searches found.
 void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners);
 // Goes back to planners that were set aside, made for `count` states below; those of the moment take their place.
@@ -58,8 +71,12 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *
 DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker);
 // As few states below as the plan's budget allows.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
-// The same, and more of them where a short search finds the step faster with them there.
+// The same, and later, by delta_plan_maker_race, more of them where the step is faster with them there.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
+// Where there is time for more than one search, it is for searches with several seeds and homes that go on side by side, on as many threads as the process has processors. The first
+// planner and the states' homes are then those of the fastest plan, and *inout_limit_seconds, what the search may take, is 0. A later call goes on.
+DELTA_MUST_USE delta_status_t delta_plan_maker_race(delta_plan_maker_t *maker, double *inout_limit_seconds);
+void delta_homes_race_close(struct delta_homes_race *race); // NULL is fine.
 // How long the next search of a planner may take; an evaluation_limit of 0: none.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
                                   bool proves_bound);

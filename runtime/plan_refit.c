@@ -31,13 +31,9 @@ static delta_status_t begin_refit(const delta_refit_options_t *options, delta_pl
   memcpy(plan->states, known->states, known->state_count * sizeof *plan->states);
   plan->state_count = known->state_count;
   for (uint32_t i = 0; i < known->program_count && i < DELTA_MOST_PROGRAMS; ++i) {
-    // The homes of states are set in copies.
     delta_problem_t *problem = NULL;
     maker->parts[i] = *options->parts[i];
-    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, 1, &problem));
-    *problem = *maker->parts[i].problem;
-    DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&plan->region, problem->tensor_count, &problem->tensors));
-    memcpy(problem->tensors, maker->parts[i].problem->tensors, problem->tensor_count * sizeof *problem->tensors);
+    DELTA_RETURN_IF_ERROR(delta_problem_with_own_homes(maker->parts[i].problem, &plan->region, &problem));
     if (options->offload_bytes_per_second > 0) problem->offload_bytes_per_second = options->offload_bytes_per_second;
     if (options->prefetch_bytes_per_second > 0) problem->prefetch_bytes_per_second = options->prefetch_bytes_per_second;
     if (options->step_seconds && i == 0) DELTA_RETURN_IF_ERROR(correct_seconds(options->step_seconds, &plan->region, problem));
@@ -70,8 +66,10 @@ delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allo
   delta_device_t granules = {.granule_bytes = options->granule_bytes}; // all of a device that planning looks at
   delta_plan_maker_t maker = {
       .options = &plan_options, .allocator = allocator, .device = &granules, .other_program_bytes = options->other_program_bytes};
+  delta_locked_allocator_init(&maker.locked, allocator);
   delta_status_t status = refit(options, &maker);
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker.planners[i]);
+  delta_locked_allocator_deinit(&maker.locked);
   if (status) {
     delta_plan_free(maker.plan);
     return status;

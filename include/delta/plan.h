@@ -52,7 +52,7 @@ typedef struct delta_plan_options {
   size_t train_count;
   const char *batchnorm; // "as-exported", "train", "freeze"
   int batchnorm_unbiased;
-  int32_t threads; // 0: as many as the process may use
+  int32_t threads; // of kernels, and of the search for a plan; 0: as many as the process may use
   // Products of float32 in convolutions and matrix products: "float32", or "tf32" on GPUs that have it; NULL: float32, or the profile's.
   const char *math;
   // What kernels take: "measure" (each once, kept in the user's cache), "estimate" (nothing is measured), or a saved file.
@@ -83,7 +83,8 @@ DELTA_API void delta_plan_options_init(delta_plan_options_t *options);
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_options_check(const delta_plan_options_t *options, delta_allocator_t allocator);
 
 // Plans a model; the caller frees *out_plan. `out_summary` may be NULL; else it is filled as by delta_plan_summarize. INVALID_ARGUMENT names the option; NOT_FOUND, MALFORMED and
-// UNSUPPORTED what is wrong with the model or a file, with all operators that are not known. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary has the sizes.
+// UNSUPPORTED what is wrong with the model or a file, with all operators that are not known. A search that has a second or more goes on in several threads, which have ended when the call
+// returns; they too call the allocator, one at a time. On DELTA_STATUS_DOES_NOT_FIT *out_plan is NULL and *out_summary has the sizes.
 typedef struct delta_plan_summary delta_plan_summary_t;
 DELTA_API DELTA_MUST_USE delta_status_t delta_plan_create(const delta_plan_options_t *options, delta_allocator_t allocator,
                                                           delta_plan_t **out_plan, delta_plan_summary_t *out_summary);
