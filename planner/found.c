@@ -1,6 +1,7 @@
 // Found: a search knows no addresses. What they take beyond the live bytes becomes a constraint of the next search.
 #include "planner/found.h"
 
+#include "planner/advance.h"
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
@@ -14,10 +15,13 @@ enum {
   MOST_REOPENINGS = 4,
   MOST_REPAIRS = 3,
   MOST_STALE = 3,
-  NEAR_PARTS = 25,  // a miss by less of the capacity is worth a repair,
+  NEAR_PARTS = 10,  // a miss by less of the capacity is worth a repair,
   REPAIR_PARTS = 4, // which is this part of a search
-  HASTY_EVALUATIONS = 4000
+  HASTY_EVALUATIONS = 16000
 };
+
+// A schedule with addresses is slower than the search had it where it is by more than this part.
+static const double held_up_part = 1e-5;
 
 struct delta_finder {
   const delta_problem_t *problem;
@@ -31,6 +35,7 @@ struct delta_finder {
   uint64_t missing_bytes;       // the last of them whose plan had no addresses within the capacity; at first the capacity
   int reopenings, search_count; // so far
   int misses;                   // in a row
+  double found_seconds;         // of the last search's plan, without addresses
   int repairs;                  // in a row: searches that went on from a plan without addresses
   int stale;                    // in a row: searches that ended by themselves and found nothing faster
   uint64_t spent_evaluations;
@@ -130,13 +135,22 @@ static void hold_until_ends(delta_schedule_t *schedule) {
   }
 }
 
+// How a timed schedule gets its addresses, or others: in haste or not, or those at which copies back may start from certain steps on.
+typedef struct finder_placing {
+  bool is_hasty;
+  const uint32_t *earliest_steps; // by buffer; NULL: it has no addresses
+} finder_placing_t;
+
 // Gives a timed schedule addresses, as if what a step uses last stayed until it has ended in time.
-static delta_status_t lay_out_held(const delta_finder_t *finder, bool is_hasty, delta_schedule_t *schedule) {
+static delta_status_t lay_out_held(const delta_finder_t *finder, const finder_placing_t *placing, delta_schedule_t *schedule) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes;
   uint32_t *last_steps = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &last_steps));
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) last_steps[b] = schedule->buffers[b].last_step;
   hold_until_ends(schedule);
-  const delta_status_t status = delta_layout_within(schedule, finder->options.capacity_bytes, is_hasty, finder->allocator);
+  const delta_status_t status = placing->earliest_steps
+                                    ? delta_advance_copies_back(schedule, placing->earliest_steps, capacity_bytes, finder->allocator)
+                                    : delta_layout_within(schedule, capacity_bytes, placing->is_hasty, finder->allocator);
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) schedule->buffers[b].last_step = last_steps[b];
   delta_release(finder->allocator, last_steps);
   return status;
@@ -147,12 +161,12 @@ static delta_status_t lay_out_held(const delta_finder_t *finder, bool is_hasty, 
 typedef struct finder_layout {
   bool is_late, is_held, is_hasty;
 } finder_layout_t;
-static const finder_layout_t layouts[] = {{true, true, true}, {false, true, true}, {true, true, false}, {true, false, false}};
+static const finder_layout_t layouts[] = {{true, true, true}, {false, true, true}, {true, false, true}, {true, true, false}};
 
 static delta_status_t lay_out_one(const delta_finder_t *finder, const finder_layout_t *layout, delta_schedule_t **out_schedule) {
   DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layout->is_late,
                                    finder->allocator, out_schedule));
-  return layout->is_held ? lay_out_held(finder, layout->is_hasty, *out_schedule)
+  return layout->is_held ? lay_out_held(finder, &(finder_placing_t){.is_hasty = layout->is_hasty}, *out_schedule)
                          : delta_layout_within(*out_schedule, finder->options.capacity_bytes, layout->is_hasty, finder->allocator);
 }
 
@@ -176,6 +190,59 @@ static delta_status_t lay_out(const delta_finder_t *finder, bool is_hasty, delta
   return DELTA_OK;
 }
 
+// ---- Copies back that addresses hold up
+
+// By buffer: the step of the schedule during which its copy back starts when nothing holds it up; those that are not copied back: 0.
+static delta_status_t list_earliest(const delta_finder_t *finder, const delta_schedule_t *schedule, uint32_t *earliest_steps) {
+  delta_schedule_t *early = NULL;
+  uint32_t at = 0;
+  DELTA_RETURN_IF_ERROR(
+      make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, false, finder->allocator, &early));
+  for (uint32_t s = 0; s < early->step_count; ++s) {
+    const delta_schedule_step_t *step = &early->steps[s];
+    if (step->kind != DELTA_STEP_SWAP_IN) continue;
+    while (at < schedule->step_count &&
+           (schedule->steps[at].kind != DELTA_STEP_RUN || schedule->steps[at].end_seconds <= step->start_seconds)) {
+      ++at;
+    }
+    earliest_steps[step->outputs[0]] = at;
+  }
+  delta_schedule_free(early);
+  return DELTA_OK;
+}
+
+static delta_status_t simulate_waits(const delta_finder_t *finder, delta_schedule_t *schedule) {
+  DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator));
+  return delta_simulate(finder->problem, schedule, finder->allocator);
+}
+
+// Gives copies back that come late other addresses, at which they may start as early as the search had it.
+static delta_status_t advance_copies(const delta_finder_t *finder, delta_schedule_t *schedule) {
+  uint32_t *earliest_steps = NULL;
+  delta_status_t status = DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &earliest_steps);
+  if (!status) status = list_earliest(finder, schedule, earliest_steps);
+  if (!status) status = lay_out_held(finder, &(finder_placing_t){.earliest_steps = earliest_steps}, schedule);
+  if (!status) status = simulate_waits(finder, schedule);
+  delta_release(finder->allocator, earliest_steps);
+  return status;
+}
+
+// Sets the waits and times of a schedule with addresses. Where it is slower than the search had it, copies back wait for bytes: then it is tried with other addresses.
+static delta_status_t finish_times(const delta_finder_t *finder, delta_schedule_t **inout_schedule) {
+  delta_schedule_t *advanced = NULL;
+  DELTA_RETURN_IF_ERROR(delta_schedule_copy(*inout_schedule, finder->allocator, &advanced));
+  delta_status_t status = simulate_waits(finder, *inout_schedule);
+  const bool is_held_up = !status && (*inout_schedule)->step_seconds > (1 + held_up_part) * finder->found_seconds;
+  if (is_held_up) status = advance_copies(finder, advanced);
+  if (is_held_up && !status && advanced->step_seconds < (*inout_schedule)->step_seconds) {
+    delta_schedule_t *const slower = *inout_schedule;
+    *inout_schedule = advanced;
+    advanced = slower;
+  }
+  delta_schedule_free(advanced);
+  return status;
+}
+
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
 static delta_status_t try_addresses(delta_finder_t *finder, bool is_hasty) {
   const uint64_t capacity_bytes = finder->options.capacity_bytes, tried_bytes = finder->tried_bytes;
@@ -187,9 +254,8 @@ static delta_status_t try_addresses(delta_finder_t *finder, bool is_hasty) {
     take_off(finder, schedule->arena_bytes - capacity_bytes);
     goto cleanup;
   }
+  DELTA_GOTO_IF_ERROR(status, finish_times(finder, &schedule), cleanup);
   give_back(finder);
-  DELTA_GOTO_IF_ERROR(status, delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_simulate(finder->problem, schedule, finder->allocator), cleanup);
   if (!finder->best || schedule->step_seconds < finder->best->step_seconds) {
     delta_schedule_free(finder->best);
     finder->best = schedule;
@@ -249,6 +315,7 @@ static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) 
     pass_over(finder);
     return DELTA_OK;
   }
+  finder->found_seconds = result.evaluation.seconds;
   return try_addresses(finder, evaluations < HASTY_EVALUATIONS);
 }
 
