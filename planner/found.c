@@ -1,6 +1,7 @@
 // Found: a search knows no addresses. What they take beyond the live bytes becomes a constraint of the next search.
 #include "planner/found.h"
 
+#include "planner/advance.h"
 #include "planner/retime.h"
 #include "planner/simulate.h"
 
@@ -12,8 +13,15 @@ enum {
   DEFAULT_EVALUATIONS = 20000,
   FINEST_PARTS = 400,
   MOST_REOPENINGS = 4,
-  HASTY_EVALUATIONS = 4000
+  MOST_REPAIRS = 3,
+  MOST_STALE = 3,
+  NEAR_PARTS = 10,  // a miss by less of the capacity is worth a repair,
+  REPAIR_PARTS = 4, // which is this part of a search
+  HASTY_EVALUATIONS = 16000
 };
+
+// A schedule with addresses is slower than the search had it where it is by more than this part.
+static const double held_up_part = 1e-5;
 
 struct delta_finder {
   const delta_problem_t *problem;
@@ -27,6 +35,9 @@ struct delta_finder {
   uint64_t missing_bytes;       // the last of them whose plan had no addresses within the capacity; at first the capacity
   int reopenings, search_count; // so far
   int misses;                   // in a row
+  double found_seconds;         // of the last search's plan, without addresses
+  int repairs;                  // in a row: searches that went on from a plan without addresses
+  int stale;                    // in a row: searches that ended by themselves and found nothing faster
   uint64_t spent_evaluations;
   uint64_t next_evaluations; // of the next search
   delta_schedule_t *best;    // Owned; the fastest that fits, or NULL
@@ -62,31 +73,37 @@ delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_
   return make_timed(problem, order, decisions, capacity_bytes, false, allocator, out_schedule);
 }
 
-// The capacity of the next search, after addresses that took arena_bytes.
-static void set_tried_bytes(delta_finder_t *finder, uint64_t arena_bytes) {
-  const uint64_t capacity_bytes = finder->options.capacity_bytes;
-  if (finder->has_fit) {
-    finder->misses = 0;
-    const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS;
-    // What a plan missed by, a later one need not: now and then all of the capacity is open again.
-    if (finder->missing_bytes <= finder->tried_bytes + finest_bytes && finder->reopenings < MOST_REOPENINGS) {
-      finder->missing_bytes = capacity_bytes;
-      ++finder->reopenings;
-    }
-    if (finder->missing_bytes > finder->tried_bytes + finest_bytes) {
-      finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
-    }
+// Gives half of what was taken off back to the next search.
+static void give_back(delta_finder_t *finder) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes, finest_bytes = capacity_bytes / FINEST_PARTS;
+  finder->misses = finder->repairs = 0;
+  // What a plan missed by, a later one need not: now and then all of the capacity is open again.
+  if (finder->missing_bytes <= finder->tried_bytes + finest_bytes && finder->reopenings < MOST_REOPENINGS) {
+    finder->missing_bytes = capacity_bytes;
+    ++finder->reopenings;
+  }
+  if (finder->missing_bytes > finder->tried_bytes + finest_bytes) {
+    finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes) / 2;
+  }
+}
+
+// Takes what addresses missed by off the next search, which repairs the plan while there is hope for it. Then back to what there were addresses for. Without that, or if they are
+// missed there too, less: a plan that misses may miss by as much in a little less, so each time more is taken off.
+static void take_off(delta_finder_t *finder, uint64_t above_bytes) {
+  const uint64_t finest_bytes = finder->options.capacity_bytes / FINEST_PARTS;
+  const uint64_t missed_bytes = above_bytes > finest_bytes ? above_bytes : finest_bytes;
+  if (finder->repairs == 0) finder->missing_bytes = finder->tried_bytes;
+  if (finder->best && finder->repairs < MOST_REPAIRS && missed_bytes < finder->tried_bytes / NEAR_PARTS) {
+    ++finder->repairs;
+    finder->tried_bytes -= missed_bytes;
+    return;
+  }
+  finder->repairs = 0;
+  if (finder->best && finder->fitting_bytes < finder->missing_bytes) {
+    finder->tried_bytes = finder->fitting_bytes;
   } else {
-    // Back to what there were addresses for. Without that, or if they are missed there too, less: a plan that misses may miss by as much in a little less, so each time more is
-    // taken off.
-    const uint64_t finest_bytes = capacity_bytes / FINEST_PARTS, above_bytes = arena_bytes - capacity_bytes;
-    const uint64_t beyond_bytes = (above_bytes > finest_bytes ? above_bytes : finest_bytes) * (uint64_t)++finder->misses;
-    finder->missing_bytes = finder->tried_bytes;
-    if (finder->best && finder->fitting_bytes < finder->tried_bytes) {
-      finder->tried_bytes = finder->fitting_bytes;
-    } else {
-      finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
-    }
+    const uint64_t beyond_bytes = missed_bytes * (uint64_t)++finder->misses;
+    finder->tried_bytes -= beyond_bytes < finder->tried_bytes ? beyond_bytes : finder->tried_bytes;
   }
 }
 
@@ -118,42 +135,112 @@ static void hold_until_ends(delta_schedule_t *schedule) {
   }
 }
 
+// How a timed schedule gets its addresses, or others: in haste or not, or those at which copies back may start from certain steps on.
+typedef struct finder_placing {
+  bool is_hasty;
+  const uint32_t *earliest_steps; // by buffer; NULL: it has no addresses
+} finder_placing_t;
+
 // Gives a timed schedule addresses, as if what a step uses last stayed until it has ended in time.
-static delta_status_t lay_out_held(const delta_finder_t *finder, bool is_hasty, delta_schedule_t *schedule) {
+static delta_status_t lay_out_held(const delta_finder_t *finder, const finder_placing_t *placing, delta_schedule_t *schedule) {
+  const uint64_t capacity_bytes = finder->options.capacity_bytes;
   uint32_t *last_steps = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &last_steps));
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) last_steps[b] = schedule->buffers[b].last_step;
   hold_until_ends(schedule);
-  const delta_status_t status = delta_layout_within(schedule, finder->options.capacity_bytes, is_hasty, finder->allocator);
+  const delta_status_t status = placing->earliest_steps
+                                    ? delta_advance_copies_back(schedule, placing->earliest_steps, capacity_bytes, finder->allocator)
+                                    : delta_layout_within(schedule, capacity_bytes, placing->is_hasty, finder->allocator);
   for (uint32_t b = 0; b < schedule->buffer_count; ++b) schedule->buffers[b].last_step = last_steps[b];
   delta_release(finder->allocator, last_steps);
   return status;
 }
 
-// How addresses are looked for, the best first: copies back come as early as they can, or as late; at last they may have to wait for what is still in use.
+// How addresses are looked for, those that are found most often first: copies back come as late as they can, or as early; at last they may have to wait for what is still in use.
+// What is easy is found in haste.
 typedef struct finder_layout {
-  bool is_late, is_held;
+  bool is_late, is_held, is_hasty;
 } finder_layout_t;
-static const finder_layout_t layouts[] = {{false, true}, {true, true}, {true, false}};
+static const finder_layout_t layouts[] = {{true, true, true}, {false, true, true}, {true, false, true}, {true, true, false}};
 
-// Makes the schedule of the last search's decisions, with addresses.
+static delta_status_t lay_out_one(const delta_finder_t *finder, const finder_layout_t *layout, delta_schedule_t **out_schedule) {
+  DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layout->is_late,
+                                   finder->allocator, out_schedule));
+  return layout->is_held ? lay_out_held(finder, &(finder_placing_t){.is_hasty = layout->is_hasty}, *out_schedule)
+                         : delta_layout_within(*out_schedule, finder->options.capacity_bytes, layout->is_hasty, finder->allocator);
+}
+
+// Makes the schedule of the last search's decisions, with addresses: those that fit first, or the least.
 static delta_status_t lay_out(const delta_finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
-  const uint64_t capacity_bytes = finder->options.capacity_bytes;
-  delta_schedule_t *schedule = NULL;
+  delta_schedule_t *least = NULL;
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i) {
-    delta_schedule_free(schedule);
-    DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layouts[i].is_late,
-                                     finder->allocator, &schedule));
-    delta_status_t status = layouts[i].is_held ? lay_out_held(finder, is_hasty, schedule)
-                                               : delta_layout_within(schedule, capacity_bytes, is_hasty, finder->allocator);
+    delta_schedule_t *schedule = NULL;
+    if (is_hasty && !layouts[i].is_hasty) continue;
+    const delta_status_t status = lay_out_one(finder, &layouts[i], &schedule);
+    const bool is_less = !status && (!least || schedule->arena_bytes < least->arena_bytes);
+    delta_schedule_free(is_less ? least : schedule);
+    if (is_less) least = schedule;
     if (status) {
-      delta_schedule_free(schedule);
+      delta_schedule_free(least);
       return status;
     }
-    if (schedule->arena_bytes <= capacity_bytes) break;
+    if (least->arena_bytes <= finder->options.capacity_bytes) break;
   }
-  *out_schedule = schedule;
+  *out_schedule = least;
   return DELTA_OK;
+}
+
+// ---- Copies back that addresses hold up
+
+// By buffer: the step of the schedule during which its copy back starts when nothing holds it up; those that are not copied back: 0.
+static delta_status_t list_earliest(const delta_finder_t *finder, const delta_schedule_t *schedule, uint32_t *earliest_steps) {
+  delta_schedule_t *early = NULL;
+  uint32_t at = 0;
+  DELTA_RETURN_IF_ERROR(
+      make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, false, finder->allocator, &early));
+  for (uint32_t s = 0; s < early->step_count; ++s) {
+    const delta_schedule_step_t *step = &early->steps[s];
+    if (step->kind != DELTA_STEP_SWAP_IN) continue;
+    while (at < schedule->step_count &&
+           (schedule->steps[at].kind != DELTA_STEP_RUN || schedule->steps[at].end_seconds <= step->start_seconds)) {
+      ++at;
+    }
+    earliest_steps[step->outputs[0]] = at;
+  }
+  delta_schedule_free(early);
+  return DELTA_OK;
+}
+
+static delta_status_t simulate_waits(const delta_finder_t *finder, delta_schedule_t *schedule) {
+  DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator));
+  return delta_simulate(finder->problem, schedule, finder->allocator);
+}
+
+// Gives copies back that come late other addresses, at which they may start as early as the search had it.
+static delta_status_t advance_copies(const delta_finder_t *finder, delta_schedule_t *schedule) {
+  uint32_t *earliest_steps = NULL;
+  delta_status_t status = DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &earliest_steps);
+  if (!status) status = list_earliest(finder, schedule, earliest_steps);
+  if (!status) status = lay_out_held(finder, &(finder_placing_t){.earliest_steps = earliest_steps}, schedule);
+  if (!status) status = simulate_waits(finder, schedule);
+  delta_release(finder->allocator, earliest_steps);
+  return status;
+}
+
+// Sets the waits and times of a schedule with addresses. Where it is slower than the search had it, copies back wait for bytes: then it is tried with other addresses.
+static delta_status_t finish_times(const delta_finder_t *finder, delta_schedule_t **inout_schedule) {
+  delta_schedule_t *advanced = NULL;
+  DELTA_RETURN_IF_ERROR(delta_schedule_copy(*inout_schedule, finder->allocator, &advanced));
+  delta_status_t status = simulate_waits(finder, *inout_schedule);
+  const bool is_held_up = !status && (*inout_schedule)->step_seconds > (1 + held_up_part) * finder->found_seconds;
+  if (is_held_up) status = advance_copies(finder, advanced);
+  if (is_held_up && !status && advanced->step_seconds < (*inout_schedule)->step_seconds) {
+    delta_schedule_t *const slower = *inout_schedule;
+    *inout_schedule = advanced;
+    advanced = slower;
+  }
+  delta_schedule_free(advanced);
+  return status;
 }
 
 // Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
@@ -163,10 +250,12 @@ static delta_status_t try_addresses(delta_finder_t *finder, bool is_hasty) {
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, lay_out(finder, is_hasty, &schedule), cleanup);
   finder->has_fit = schedule->arena_bytes <= capacity_bytes;
-  set_tried_bytes(finder, schedule->arena_bytes);
-  if (!finder->has_fit) goto cleanup;
-  DELTA_GOTO_IF_ERROR(status, delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_simulate(finder->problem, schedule, finder->allocator), cleanup);
+  if (!finder->has_fit) {
+    take_off(finder, schedule->arena_bytes - capacity_bytes);
+    goto cleanup;
+  }
+  DELTA_GOTO_IF_ERROR(status, finish_times(finder, &schedule), cleanup);
+  give_back(finder);
   if (!finder->best || schedule->step_seconds < finder->best->step_seconds) {
     delta_schedule_free(finder->best);
     finder->best = schedule;
@@ -179,11 +268,33 @@ cleanup:
   return status;
 }
 
-// One search from the best plan, or, while there is none, from where the last search ended.
+// Whether the last search's decisions are those of the best schedule.
+static bool is_best(const delta_finder_t *finder) {
+  bool is_same = finder->items.count == finder->best_items.count;
+  for (size_t i = 0; i < finder->items.count && is_same; ++i) {
+    const delta_decision_t *a = &finder->items.items[i], *b = &finder->best_items.items[i];
+    is_same = a->tensor == b->tensor && a->use == b->use && a->place == b->place && a->action == b->action;
+  }
+  return is_same;
+}
+
+// Goes on from the best schedule when a search has found nothing faster.
+static void pass_over(delta_finder_t *finder) {
+  finder->has_fit = true;
+  if (finder->repairs > 0) {
+    finder->repairs = 0;
+    finder->tried_bytes = finder->fitting_bytes;
+  } else {
+    give_back(finder);
+  }
+}
+
+// One search from the best plan; from where the last search ended while there is none, or while that plan's addresses are being repaired.
 static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) {
   delta_search_options_t options = finder->options;
-  const delta_decisions_t start = finder->best ? finder->best_decisions : finder->decisions;
-  const size_t start_count = finder->best ? finder->best_items.count : finder->items.count;
+  const bool starts_at_best = finder->best && finder->repairs == 0;
+  const delta_decisions_t start = starts_at_best ? finder->best_decisions : finder->decisions;
+  const size_t start_count = starts_at_best ? finder->best_items.count : finder->items.count;
   delta_decision_list_t items;
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
@@ -198,7 +309,14 @@ static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) 
   finder->has_failed = !result.fits;
   finder->has_fit = false;
   finder->has_finished = result.evaluation_count < evaluations;
-  return result.fits ? try_addresses(finder, evaluations < HASTY_EVALUATIONS) : DELTA_OK;
+  if (!result.fits) return DELTA_OK;
+  // Addresses cost time, and make no plan faster.
+  if (finder->best && (result.evaluation.seconds >= finder->best->step_seconds || is_best(finder))) {
+    pass_over(finder);
+    return DELTA_OK;
+  }
+  finder->found_seconds = result.evaluation.seconds;
+  return try_addresses(finder, evaluations < HASTY_EVALUATIONS);
 }
 
 // Searches until the effort is used up. What the deadline cut short is not known to have ended by itself.
@@ -212,16 +330,24 @@ static delta_status_t find(delta_finder_t *finder) {
     const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
     if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
     const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
-    const uint64_t tried_bytes = finder->tried_bytes, evaluations = finder->next_evaluations < left ? finder->next_evaluations : left;
+    const uint64_t wanted = finder->next_evaluations / (finder->repairs > 0 ? REPAIR_PARTS : 1);
+    const uint64_t tried_bytes = finder->tried_bytes, evaluations = wanted < left ? wanted : left;
+    const bool is_repair = finder->repairs > 0;
     DELTA_RETURN_IF_ERROR(search_once(finder, evaluations));
     const bool is_cut = effort->is_past_deadline && effort->is_past_deadline(effort->self);
-    // Without anything left to give back, a search that ended by itself was the last.
-    finder->is_done = finder->has_fit && finder->has_finished && !is_cut && finder->tried_bytes == tried_bytes;
+    // Without anything left to give back, searches that ended by themselves are the last, if all their draws led to nothing.
+    const bool is_stale = finder->has_fit && finder->has_finished && !is_cut && !is_repair && finder->tried_bytes == tried_bytes;
+    finder->stale = is_stale ? finder->stale + 1 : 0;
+    finder->is_done = finder->stale == MOST_STALE;
     // How much has to be left for addresses is found out by short searches.
-    const bool was_whole = evaluations == finder->next_evaluations && !is_cut;
-    if (was_whole && (finder->has_fit || finder->has_failed)) finder->next_evaluations *= 2;
-    // Too much was taken off, or the search was too short.
+    const bool was_whole = evaluations == wanted && !is_repair && !is_cut;
+    if (was_whole && !is_stale && (finder->has_fit || finder->has_failed)) finder->next_evaluations *= 2;
     if (!finder->has_failed) continue;
+    if (is_repair) {
+      pass_over(finder);
+      continue;
+    }
+    // Too much was taken off, or the search was too short.
     if (finder->tried_bytes >= finder->missing_bytes) {
       finder->is_done = finder->has_finished && !is_cut;
       continue;
