@@ -10,7 +10,7 @@
 
 enum { MOST_HOMES = 3 };
 // With less time there is one search; and where planners take more than this part of it to make.
-static const double least_race_seconds = 1, most_prepare_part = 0.05;
+static const double least_race_seconds = 1, most_prepare_part = 0.15;
 // A search with another seed is as promising as one with homes whose mark is worse by this part.
 static const double seed_margin = 2e-3;
 // Searches count up from their seeds.
