@@ -5,7 +5,7 @@
 #include "planner/planner.h"
 
 // Cuts: more make the bound tighter and slower.
-enum { DELTA_BOUND_CUTS_MAX = 128 };
+enum { DELTA_BOUND_CUTS_MAX = 64 };
 
 // What bytes are copied over: the two lanes, and what both together may not pass.
 typedef enum delta_bound_lane { DELTA_BOUND_OFFLOAD, DELTA_BOUND_PREFETCH, DELTA_BOUND_BOTH, DELTA_BOUND_LANES } delta_bound_lane_t;
