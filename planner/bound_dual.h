@@ -4,38 +4,20 @@
 
 #include "planner/bound_model.h"
 
-// A number for each arc between cuts and for each watched place. Dual: flow on the arc, and price of a byte. Primal: seconds of the arc, and bytes that lack.
-enum {
-  DELTA_BOUND_OFFLOAD = DELTA_BOUND_CUTS_MAX,
-  DELTA_BOUND_PREFETCH = DELTA_BOUND_OFFLOAD + DELTA_BOUND_CUTS_MAX * DELTA_BOUND_CUTS_MAX,
-  DELTA_BOUND_PLACES = DELTA_BOUND_PREFETCH + DELTA_BOUND_CUTS_MAX * DELTA_BOUND_CUTS_MAX,
-  DELTA_BOUND_NUMBERS = DELTA_BOUND_PLACES + DELTA_BOUND_CUTS_MAX * DELTA_BOUND_WATCHED_PER_INTERVAL,
-};
+// A number for each arc between cuts and for each cut. Dual: flow on the arc, and price of a byte at the cut. Primal: seconds of the arc, and bytes that lack.
 typedef struct delta_bound_vector {
-  double numbers[DELTA_BOUND_NUMBERS];
+  double work[DELTA_BOUND_CUTS_MAX];                                            // from cut k to the next
+  double copies[DELTA_BOUND_LANES][DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX]; // from cut i to cut j > i
+  double bytes[DELTA_BOUND_CUTS_MAX];
 } delta_bound_vector_t;
-
-// Work from interval k to the next; copies between cuts i < j; a watched place.
-static inline double *delta_bound_compute(delta_bound_vector_t *v, uint32_t k) { return &v->numbers[k]; }
-static inline double *delta_bound_offload(delta_bound_vector_t *v, uint32_t i, uint32_t j) {
-  return &v->numbers[DELTA_BOUND_OFFLOAD + i * DELTA_BOUND_CUTS_MAX + j];
-}
-static inline double *delta_bound_prefetch(delta_bound_vector_t *v, uint32_t i, uint32_t j) {
-  return &v->numbers[DELTA_BOUND_PREFETCH + i * DELTA_BOUND_CUTS_MAX + j];
-}
-static inline double *delta_bound_watched(delta_bound_vector_t *v, uint32_t w) { return &v->numbers[DELTA_BOUND_PLACES + w]; }
 
 typedef struct delta_bound_dual {
   const delta_bound_model_t *model;
-  delta_bound_vector_t point; // the dual point
-  // What follows from it:
-  double *price_sums;                                             // by place, and one more: of the watched places before it
-  double out_prices[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX];  // [may not exist at][gone by]: seconds for a byte
-  double back_prices[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX]; // [gone at][there by]
+  delta_bound_vector_t point; // the dual point: seconds for a byte in `bytes`, parts of a unit of flow in the others
+  // What follows from it: seconds for a byte that is copied below [may not exist at][gone by], or back [gone at][there by].
+  double out_prices[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX], back_prices[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX];
   // What a mixture does:
-  double *gone_bytes; // by place, as differences
-  double rebuilt_seconds[DELTA_BOUND_CUTS_MAX];
-  double out_seconds[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX], back_seconds[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX];
+  double out_bytes[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX], back_bytes[DELTA_BOUND_CUTS_MAX][DELTA_BOUND_CUTS_MAX];
 } delta_bound_dual_t;
 
 DELTA_MUST_USE delta_status_t delta_bound_dual_make(const delta_bound_model_t *model, delta_region_t *region,
