@@ -121,6 +121,7 @@ typedef struct delta_planner_effort {
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
   bool goes_on;                     // a search in the capacity of the last goes on from where that ended, and its plan is never slower
+  bool begins_with_last;            // a search in another capacity begins with the plan of the last, as far as it fits
   bool proves_bound;                // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
 

@@ -130,12 +130,14 @@ static delta_status_t try_other(delta_plan_maker_t *maker, uint32_t count, doubl
   delta_plan_maker_swap_planners(maker, best);
   delta_status_t status = delta_plan_maker_prepare_below(maker, count, &minimum_bytes);
   if (!status && minimum_bytes <= maker->plan->totals.budget_bytes) status = try_homes(maker, &seconds);
+  uint32_t worse_count = best_count;
   if (!status && seconds < (1 - worth_part) * *inout_best_seconds) {
     *inout_best_seconds = seconds;
   } else {
     status = delta_status_join(status, delta_plan_maker_return_below(maker, best_count, best));
+    worse_count = count;
   }
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(best[i]);
+  delta_plan_maker_put_away(maker, worse_count, best);
   return status;
 }
 

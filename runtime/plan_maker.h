@@ -5,7 +5,13 @@
 #include "runtime/integer_solver.h"
 #include "runtime/program.h"
 
-enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
+enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9, DELTA_SHELF_PLACES = 6 };
+
+// Planners that are not in use, kept with what their searches found until states lie as they were made for again.
+typedef struct delta_planner_set {
+  uint32_t below_count;
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the maker's parts.
+} delta_planner_set_t;
 
 // What one call works on.
 typedef struct delta_plan_maker {
@@ -21,6 +27,9 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
+  bool keeps_planners;                           // for other states below; set by who plans within many budgets
+  delta_planner_set_t shelf[DELTA_SHELF_PLACES]; // the last used last
+  uint32_t shelf_count;
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
   double start_seconds;
@@ -29,6 +38,7 @@ typedef struct delta_plan_maker {
   double trying_seconds;                  // what other budgets took, for a report
   bool is_hasty;                          // the least budgets are looked for with little effort
   const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
+  bool begins_with_last;                  // searches begin with the plan that the planner found for the budget before
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
@@ -50,6 +60,9 @@ void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the 
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
 // The same with the first `count` of the states that may lie below.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes);
+// Done with for now: planners that were made for `count` states below are kept where the maker keeps planners, else destroyed. Leaves NULLs.
+void delta_plan_maker_put_away(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners);
+void delta_plan_maker_clear_shelf(delta_plan_maker_t *maker);
 // Exchanges the planners with others, which may be NULL: planners that were set aside keep what their searches found.
 void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners);
 // Goes back to planners that were set aside, made for `count` states below; those of the moment take their place.

@@ -1,0 +1,294 @@
+// Budgets are gone through from the least to the largest: the plan of one is where the search of the next begins. With `--split auto` what does not fit whole is left to the parts
+// that are tried next; with `--split on` all of them are swept shortly, and each budget's best gets the rest of the time.
+#include "runtime/plan_sweep.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "runtime/plan_create.h"
+#include "runtime/plan_maker.h"
+#include "runtime/plan_options.h"
+
+// Of the time, for the first look at all parts.
+static const double first_part = 0.4;
+// Where few states lie below is settled anew when the budget has grown by so much: trials take longer than a budget's own search.
+static const double homes_growth = 1.2;
+
+// One way to run the step: whole or in parts.
+typedef struct candidate {
+  delta_plan_options_t options; // borrowed by the maker
+  delta_plan_maker_t maker;     // stays where it is: planners point into it
+  double work_seconds;          // of all it computes, each once
+  double settled_bytes;         // the budget for which below_count was found to be best; 0: none yet
+  uint32_t below_count;
+} candidate_t;
+
+typedef struct sweeper {
+  const delta_sweep_request_t *request;
+  delta_allocator_t allocator;
+  delta_sweep_t *sweep;
+  candidate_t *candidates[DELTA_SPLIT_CANDIDATES]; // Owned.
+  int candidate_count;
+  double end_seconds; // of the time limit
+  size_t plans_made, plans_expected;
+} sweeper_t;
+
+void delta_sweep_deinit(delta_sweep_t *sweep) { delta_array_deinit(sweep->allocator, &sweep->rows); }
+
+// ---- One budget
+
+static delta_status_t verify(const delta_plan_maker_t *maker) {
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
+  for (uint32_t i = 0; i < maker->part_count; ++i)
+    DELTA_RETURN_IF_ERROR(
+        delta_schedule_verify(maker->plan->programs[i].schedule, maker->parts[i].problem, capacity_bytes, maker->allocator));
+  return DELTA_OK;
+}
+
+// The plan at hand becomes the row's if it is faster.
+static void offer(const candidate_t *candidate, delta_sweep_row_t *row) {
+  const delta_plan_t *plan = candidate->maker.plan;
+  const delta_schedule_t *schedule = plan->programs[0].schedule;
+  if (row->fits && row->step_seconds <= plan->totals.step_seconds) return;
+  *row = (delta_sweep_row_t){.budget_bytes = row->budget_bytes,
+                             .fits = true,
+                             .split = candidate->options.split,
+                             .parts = plan->build.parts > 1 ? plan->build.parts : 1,
+                             .arena_bytes = plan->totals.arena_bytes,
+                             .peak_bytes = plan->totals.peak_bytes,
+                             .state_bytes = plan->totals.state_bytes,
+                             .swapped_bytes = schedule->swapped_bytes,
+                             .swapped_tensors = schedule->swapped_tensors,
+                             .recomputed_nodes = schedule->recomputed_nodes,
+                             .below_count = candidate->maker.below_count,
+                             .below_bytes = delta_plan_home_bytes(plan),
+                             .step_seconds = plan->totals.step_seconds,
+                             .recompute_seconds = schedule->recompute_seconds,
+                             .stall_seconds = schedule->stall_seconds,
+                             .lower_bound_seconds = plan->totals.lower_bound_seconds};
+}
+
+static void drop_programs(delta_plan_t *plan) {
+  for (uint32_t i = 0; i < plan->program_count; ++i) delta_schedule_free(plan->programs[i].schedule);
+  plan->program_count = 0;
+}
+
+// Where states live: as for a smaller budget nearby, unless that is none.
+static delta_status_t choose_homes(candidate_t *candidate) {
+  delta_plan_maker_t *maker = &candidate->maker;
+  const double budget_bytes = (double)maker->plan->totals.budget_bytes;
+  const bool is_near = candidate->settled_bytes > 0 && budget_bytes < homes_growth * candidate->settled_bytes;
+  maker->trial_seconds = 0;
+  maker->wanted_below = is_near ? &candidate->below_count : NULL;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_fast_homes(maker));
+  if (is_near) return DELTA_OK;
+  candidate->settled_bytes = budget_bytes;
+  candidate->below_count = maker->below_count;
+  return DELTA_OK;
+}
+
+static delta_status_t plan_row(candidate_t *candidate, double limit_seconds, delta_sweep_row_t *row) {
+  delta_plan_maker_t *maker = &candidate->maker;
+  maker->plan->totals.budget_bytes = row->budget_bytes;
+  candidate->options.time_limit_seconds = limit_seconds;
+  delta_status_t status = choose_homes(candidate);
+  if (!status) status = delta_plan_maker_plan(maker);
+  if (!status) status = verify(maker);
+  if (!status) offer(candidate, row);
+  drop_programs(maker->plan);
+  if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
+  delta_status_free(status);
+  return DELTA_OK;
+}
+
+// ---- All budgets
+
+// Which rows a candidate is for.
+typedef bool (*is_wanted_t)(const candidate_t *candidate, const delta_sweep_row_t *row);
+
+static bool has_room(const candidate_t *candidate, const delta_sweep_row_t *row) {
+  return row->budget_bytes >= candidate->maker.plan->totals.minimum_budget_bytes;
+}
+static bool is_missing(const candidate_t *candidate, const delta_sweep_row_t *row) { return !row->fits && has_room(candidate, row); }
+static bool may_be_faster(const candidate_t *candidate, const delta_sweep_row_t *row) {
+  return has_room(candidate, row) && (!row->fits || candidate->work_seconds < row->step_seconds);
+}
+static bool is_best(const candidate_t *candidate, const delta_sweep_row_t *row) {
+  return row->fits && row->split == candidate->options.split;
+}
+
+// Whether the step without a budget takes more.
+static bool needs_search(const sweeper_t *sweeper, const delta_sweep_row_t *row) {
+  return row->budget_bytes < sweeper->sweep->unlimited_peak_bytes;
+}
+
+static size_t count_searches(const sweeper_t *sweeper, const candidate_t *candidate, is_wanted_t is_wanted) {
+  const delta_sweep_t *sweep = sweeper->sweep;
+  size_t count = 0;
+  for (size_t r = 0; r < sweep->rows.count; ++r)
+    count += needs_search(sweeper, &sweep->rows.items[r]) && is_wanted(candidate, &sweep->rows.items[r]);
+  return count;
+}
+
+// Plans the rows that are wanted; those that need a search share the time until end_seconds, and what one leaves is for the next.
+static delta_status_t plan_rows(sweeper_t *sweeper, candidate_t *candidate, is_wanted_t is_wanted, double end_seconds) {
+  delta_sweep_t *sweep = sweeper->sweep;
+  size_t left = count_searches(sweeper, candidate, is_wanted);
+  for (size_t r = 0; r < sweep->rows.count; ++r) {
+    delta_sweep_row_t *row = &sweep->rows.items[r];
+    if (!is_wanted(candidate, row)) continue;
+    const double seconds_left = fmax(0, end_seconds - delta_clock_seconds());
+    const bool searches = needs_search(sweeper, row) && left > 0;
+    DELTA_RETURN_IF_ERROR(plan_row(candidate, searches ? seconds_left / (double)left : 0, row));
+    left -= searches;
+    ++sweeper->plans_made;
+    if (sweeper->request->progress) sweeper->request->progress(sweeper->request->self, sweeper->plans_made, sweeper->plans_expected);
+  }
+  return DELTA_OK;
+}
+
+// A plan for less is a plan for more. What was proven for the larger budget holds for plans with the same homes and parts alone.
+static void offer_smaller(const delta_sweep_row_t *smaller, delta_sweep_row_t *row) {
+  if (!smaller->fits || (row->fits && row->step_seconds <= smaller->step_seconds)) return;
+  const bool is_alike = row->fits && row->below_count == smaller->below_count && row->split == smaller->split;
+  const double lower_bound_seconds = is_alike ? row->lower_bound_seconds : 0;
+  const uint64_t budget_bytes = row->budget_bytes;
+  *row = *smaller;
+  row->budget_bytes = budget_bytes;
+  row->is_smaller_plan = true;
+  row->lower_bound_seconds = lower_bound_seconds;
+}
+
+// ---- Whole and in parts
+
+static double work_seconds(const delta_problem_t *problem) {
+  double seconds = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
+  return seconds;
+}
+
+// The rows, once it is known what percentages count.
+static delta_status_t list_rows(sweeper_t *sweeper, const delta_plan_maker_t *maker) {
+  delta_sweep_t *sweep = sweeper->sweep;
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  for (size_t b = 0; b < sweeper->request->budget_count; ++b) {
+    delta_sweep_row_t row = {0};
+    DELTA_RETURN_IF_ERROR(delta_budget_resolve(sweeper->request->budgets[b], 0, totals->unlimited_peak_bytes, totals->minimum_budget_bytes,
+                                               maker->device->granule_bytes, &row.budget_bytes));
+    DELTA_RETURN_IF_ERROR(delta_array_push(sweep->allocator, &sweep->rows, &row));
+    size_t at = sweep->rows.count - 1;
+    for (; at > 0 && sweep->rows.items[at - 1].budget_bytes > row.budget_bytes; --at) sweep->rows.items[at] = sweep->rows.items[at - 1];
+    sweep->rows.items[at] = row;
+  }
+  return DELTA_OK;
+}
+
+// What is the same for every budget, from the first candidate.
+static delta_status_t describe(sweeper_t *sweeper, const delta_plan_maker_t *maker) {
+  delta_sweep_t *sweep = sweeper->sweep;
+  const delta_plan_totals_t *totals = &maker->plan->totals;
+  snprintf(sweep->policy, sizeof sweep->policy, "%s", maker->plan->policy);
+  snprintf(sweep->device, sizeof sweep->device, "%s", maker->plan->numerics.device);
+  sweep->batch = maker->parts[0].batch;
+  sweep->eager_peak_bytes = totals->eager_peak_bytes;
+  sweep->unlimited_peak_bytes = totals->unlimited_peak_bytes;
+  sweep->unlimited_step_seconds = totals->unlimited_step_seconds;
+  sweep->minimum_budget_bytes = totals->minimum_budget_bytes;
+  sweeper->end_seconds = delta_clock_seconds() + sweeper->request->options->time_limit_seconds;
+  return list_rows(sweeper, maker);
+}
+
+// Builds the programs of the step with these parts. Notes on the model are the same for all.
+static delta_status_t open_candidate(sweeper_t *sweeper, const char *split, candidate_t **out_candidate) {
+  const bool is_first = sweeper->candidate_count == 0;
+  candidate_t *candidate;
+  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(sweeper->allocator, 1, &candidate));
+  *out_candidate = sweeper->candidates[sweeper->candidate_count++] = candidate;
+  candidate->options = *sweeper->request->options;
+  candidate->options.split = split;
+  candidate->options.budget = "unlimited";
+  candidate->options.output_path = candidate->options.save_profile = candidate->options.dump_problem = NULL;
+  candidate->options.report_path = candidate->options.trace_path = NULL;
+  if (!is_first) candidate->options.log = (delta_log_sink_t){0};
+  delta_plan_maker_t *maker = &candidate->maker;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_open(maker, &candidate->options, sweeper->allocator));
+  maker->keeps_planners = maker->begins_with_last = true;
+  maker->is_hasty = !is_first;
+  DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(maker));
+  candidate->work_seconds = work_seconds(maker->parts[0].problem);
+  if (is_first) return describe(sweeper, maker);
+  const uint64_t minimum_bytes = maker->plan->totals.minimum_budget_bytes;
+  if (minimum_bytes < sweeper->sweep->minimum_budget_bytes) sweeper->sweep->minimum_budget_bytes = minimum_bytes;
+  return DELTA_OK;
+}
+
+static delta_status_t sweep_one(sweeper_t *sweeper, const char *split) {
+  candidate_t *candidate;
+  DELTA_RETURN_IF_ERROR(open_candidate(sweeper, split, &candidate));
+  sweeper->plans_expected = sweeper->sweep->rows.count;
+  return plan_rows(sweeper, candidate, has_room, sweeper->end_seconds);
+}
+
+// Whole where that fits, then the first parts that do.
+static delta_status_t sweep_until_all_fit(sweeper_t *sweeper) {
+  const delta_sweep_t *sweep = sweeper->sweep;
+  size_t missing_count = 1;
+  for (int c = 0; c < DELTA_SPLIT_CANDIDATES && missing_count > 0; ++c) {
+    candidate_t *candidate;
+    DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    sweeper->plans_expected = sweep->rows.count;
+    DELTA_RETURN_IF_ERROR(plan_rows(sweeper, candidate, is_missing, sweeper->end_seconds));
+    missing_count = 0;
+    for (size_t r = 0; r < sweep->rows.count; ++r) missing_count += !sweep->rows.items[r].fits;
+  }
+  return DELTA_OK;
+}
+
+// A short sweep with each, and a longer one with each budget's best.
+static delta_status_t sweep_for_fastest(sweeper_t *sweeper) {
+  double limit_seconds = sweeper->request->options->time_limit_seconds;
+  for (int c = 0; c < DELTA_SPLIT_CANDIDATES; ++c) {
+    candidate_t *candidate;
+    const double begin_seconds = delta_clock_seconds();
+    DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    sweeper->plans_expected = (DELTA_SPLIT_CANDIDATES + 1) * sweeper->sweep->rows.count;
+    const double first_end_seconds = sweeper->end_seconds - (1 - first_part) * limit_seconds;
+    const double from_seconds = c == 0 ? delta_clock_seconds() : begin_seconds;
+    const double share = fmax(0, first_end_seconds - from_seconds) / (DELTA_SPLIT_CANDIDATES - c);
+    DELTA_RETURN_IF_ERROR(plan_rows(sweeper, candidate, may_be_faster, from_seconds + share));
+  }
+  for (int c = 0; c < sweeper->candidate_count; ++c) {
+    size_t own = count_searches(sweeper, sweeper->candidates[c], is_best), later = 0;
+    for (int k = c + 1; k < sweeper->candidate_count; ++k) later += count_searches(sweeper, sweeper->candidates[k], is_best);
+    const double now_seconds = delta_clock_seconds(), left_seconds = fmax(0, sweeper->end_seconds - now_seconds);
+    if (own == 0) continue;
+    sweeper->candidates[c]->settled_bytes = 0;
+    DELTA_RETURN_IF_ERROR(
+        plan_rows(sweeper, sweeper->candidates[c], is_best, now_seconds + left_seconds * (double)own / (double)(own + later)));
+  }
+  return DELTA_OK;
+}
+
+static delta_status_t sweep_all(sweeper_t *sweeper) {
+  const char *split = sweeper->request->options->split;
+  if (split && strcmp(split, "on") == 0) return sweep_for_fastest(sweeper);
+  if (split && strcmp(split, "auto") == 0) return sweep_until_all_fit(sweeper);
+  return sweep_one(sweeper, split ? split : "off");
+}
+
+delta_status_t delta_plan_sweep(const delta_sweep_request_t *request, delta_allocator_t allocator, delta_sweep_t *out_sweep) {
+  const double start_seconds = delta_clock_seconds();
+  *out_sweep = (delta_sweep_t){.allocator = allocator};
+  sweeper_t sweeper = {.request = request, .allocator = allocator, .sweep = out_sweep};
+  delta_status_t status = sweep_all(&sweeper);
+  for (size_t r = 1; r < out_sweep->rows.count; ++r) offer_smaller(&out_sweep->rows.items[r - 1], &out_sweep->rows.items[r]);
+  for (int c = 0; c < sweeper.candidate_count; ++c) {
+    delta_plan_maker_close(&sweeper.candidates[c]->maker);
+    delta_release(allocator, sweeper.candidates[c]);
+  }
+  out_sweep->planning_seconds = delta_clock_seconds() - start_seconds;
+  return status;
+}
