@@ -48,13 +48,13 @@ static void print_row(const delta_sweep_t *sweep, const delta_sweep_row_t *row) 
     printf(" does not fit; the least is %llu bytes\n", (unsigned long long)sweep->minimum_budget_bytes);
     return;
   }
-  printf(" %10s %9.4f %9.2f", delta_size_text(row->arena_bytes, arena), row->step_seconds, 100 * slowdown(sweep, row->step_seconds));
+  printf(" %10s %9.4g %9.2f", delta_size_text(row->arena_bytes, arena), row->step_seconds, 100 * slowdown(sweep, row->step_seconds));
   if (row->lower_bound_seconds > 0) {
     printf(" %9.2f", 100 * fmax(0, slowdown(sweep, row->lower_bound_seconds)));
   } else {
     printf(" %9s", "-");
   }
-  printf(" %10s %9.4f %12s %7s\n", delta_size_text(row->swapped_bytes, swapped), row->recompute_seconds,
+  printf(" %10s %9.4g %12s %7s\n", delta_size_text(row->swapped_bytes, swapped), row->recompute_seconds,
          delta_size_text(row->below_bytes, below), row->split);
 }
 

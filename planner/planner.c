@@ -50,8 +50,6 @@ struct delta_planner {
   delta_finder_t *finder; // Owned; NULL: there is none
   uint64_t last_capacity_bytes;
   delta_planner_result_t last; // its schedule is owned; NULL: nothing was found
-  const delta_finder_t
-      *earlier; // Borrowed while planning: the search, in another capacity, with whose plan a new one begins; NULL: there is none
 };
 
 static delta_rival_request_t rival_request(const delta_planner_t *planner, delta_policy_t policy) {
@@ -139,6 +137,10 @@ static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
 }
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
+
+const delta_decisions_t *delta_planner_decisions(const delta_planner_t *planner) {
+  return planner->finder ? delta_finder_decisions(planner->finder) : NULL;
+}
 
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->kept; }
 
@@ -255,9 +257,9 @@ static delta_status_t run_finder(delta_planner_t *planner, uint64_t capacity_byt
 static delta_status_t search_from(delta_planner_t *planner, uint64_t capacity_bytes, const search_seed_t *seed,
                                   delta_schedule_t **out_found) {
   const delta_decisions_t rival = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
-  const delta_decisions_t *earlier = planner->earlier ? delta_finder_decisions(planner->earlier) : NULL;
-  const delta_search_options_t options = {
-      .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .start = seed->schedule ? &rival : earlier};
+  const delta_search_options_t options = {.liberties = planner->row->liberties,
+                                          .capacity_bytes = capacity_bytes,
+                                          .start = seed->schedule ? &rival : planner->options.effort.start};
   DELTA_RETURN_IF_ERROR(delta_finder_create(planner->problem, &planner->order, &options, planner->allocator, &planner->finder));
   return run_finder(planner, capacity_bytes, out_found);
 }
@@ -348,16 +350,8 @@ static delta_status_t keep_last(delta_planner_t *planner, uint64_t capacity_byte
 delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
   const bool goes_on = planner->options.effort.goes_on && planner->finder && planner->last_capacity_bytes == capacity_bytes;
-  delta_finder_t *earlier = NULL;
-  if (!goes_on && planner->options.effort.begins_with_last) {
-    earlier = planner->finder;
-    planner->finder = NULL;
-  }
-  planner->earlier = earlier;
   if (!goes_on) forget_search(planner);
   delta_status_t status = goes_on ? go_on(planner, capacity_bytes, out_result) : plan_within(planner, capacity_bytes, out_result);
-  planner->earlier = NULL;
-  delta_finder_destroy(earlier);
   if (!status) status = keep_last(planner, capacity_bytes, out_result);
   if (!status) status = delta_annotate(planner->problem, planner->allocator, out_result->schedule);
   if (!status && planner->options.effort.proves_bound)

@@ -10,8 +10,7 @@
 #include "plans/problem_json.h"
 #include "runtime/plan_options.h"
 
-// The least budget that holds every program, with the planners and the states' homes of the moment.
-static uint64_t least_budget(const delta_plan_maker_t *maker) {
+uint64_t delta_plan_maker_least_budget(const delta_plan_maker_t *maker) {
   uint64_t minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {
     const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
@@ -31,7 +30,7 @@ delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out
                                                 delta_cbc_is_installed() ? &maker->solver : NULL, maker->allocator, &maker->planners[i]));
   }
   maker->prepare_seconds = delta_clock_seconds() - start_seconds;
-  *out_minimum_bytes = least_budget(maker);
+  *out_minimum_bytes = delta_plan_maker_least_budget(maker);
   return DELTA_OK;
 }
 
@@ -92,7 +91,7 @@ delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_
   DELTA_RETURN_IF_ERROR(set_below(maker, count));
   if (!take_from_shelf(maker, count)) return delta_plan_maker_prepare(maker, out_minimum_bytes);
   maker->prepare_seconds = 0;
-  *out_minimum_bytes = least_budget(maker);
+  *out_minimum_bytes = delta_plan_maker_least_budget(maker);
   return tell_homes(maker);
 }
 
@@ -131,7 +130,7 @@ void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, dou
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,
                                          .goes_on = true,
-                                         .begins_with_last = maker->begins_with_last,
+                                         .start = index == 0 ? maker->start : NULL,
                                          .proves_bound = proves_bound};
   delta_planner_set_effort(maker->planners[index], &effort);
 }

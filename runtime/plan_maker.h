@@ -38,7 +38,7 @@ typedef struct delta_plan_maker {
   double trying_seconds;                  // what other budgets took, for a report
   bool is_hasty;                          // the least budgets are looked for with little effort
   const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
-  bool begins_with_last;                  // searches begin with the plan that the planner found for the budget before
+  const delta_decisions_t *start;         // NULL, or what searches for the first program's plan begin with
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
@@ -56,6 +56,8 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker,
                                                       delta_plan_summary_t *out_summary);
 void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the steps before. Safe on a zeroed struct.
 
+// The least budget that holds every program, with the planners and the states' homes of the moment.
+uint64_t delta_plan_maker_least_budget(const delta_plan_maker_t *maker);
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
 // The same with the first `count` of the states that may lie below.

@@ -1,5 +1,6 @@
-// Budgets are gone through from the least to the largest: the plan of one is where the search of the next begins. With `--split auto` what does not fit whole is left to the parts
-// that are tried next; with `--split on` all of them are swept shortly, and each budget's best gets the rest of the time.
+// Budgets are gone through twice: down, each search beginning with the plan of the larger budget, which is released further; and up, from the best that is known, of a smaller
+// budget too. With `--split auto` what does not fit whole is left to the parts that are tried next; with `--split on` all of them are swept shortly, and each budget's best gets the
+// rest of the time.
 #include "runtime/plan_sweep.h"
 
 #include <math.h>
@@ -11,10 +12,12 @@
 #include "runtime/plan_maker.h"
 #include "runtime/plan_options.h"
 
-// Of the time, for the first look at all parts.
-static const double first_part = 0.4;
-// Where few states lie below is settled anew when the budget has grown by so much: trials take longer than a budget's own search.
+// Of the time, for the first look at all parts, and for the way down.
+static const double first_part = 0.4, down_part = 0.4;
+// How many states lie below is settled anew when the budget has shrunk by so much: trials take longer than a budget's own search.
 static const double homes_growth = 1.2;
+// A plan whose step is so close to the one without a budget, or to its bound, is not worth a search.
+static const double close_enough = 1.0001;
 
 // One way to run the step: whole or in parts.
 typedef struct candidate {
@@ -25,10 +28,17 @@ typedef struct candidate {
   uint32_t below_count;
 } candidate_t;
 
+// The decisions of a row's plan, for searches to begin with; none where everything is kept.
+typedef struct row_decisions {
+  delta_decisions_t decisions;
+  DELTA_ARRAY(delta_decision_t) items; // Owned; of the decisions.
+} row_decisions_t;
+
 typedef struct sweeper {
   const delta_sweep_request_t *request;
   delta_allocator_t allocator;
   delta_sweep_t *sweep;
+  DELTA_ARRAY(row_decisions_t) decisions;          // of each row
   candidate_t *candidates[DELTA_SPLIT_CANDIDATES]; // Owned.
   int candidate_count;
   double end_seconds; // of the time limit
@@ -48,11 +58,29 @@ static delta_status_t verify(const delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-// The plan at hand becomes the row's if it is faster.
-static void offer(const candidate_t *candidate, delta_sweep_row_t *row) {
+static delta_status_t keep_decisions(sweeper_t *sweeper, const delta_planner_t *planner, size_t r) {
+  const delta_decisions_t *found = delta_planner_decisions(planner);
+  row_decisions_t *kept = &sweeper->decisions.items[r];
+  kept->items.count = 0;
+  for (size_t i = 0; found && i < found->count; ++i)
+    DELTA_RETURN_IF_ERROR(delta_array_push(sweeper->allocator, &kept->items, &found->items[i]));
+  if (found) kept->decisions = *found;
+  kept->decisions.items = kept->items.items;
+  return DELTA_OK;
+}
+
+// The plan at hand becomes the row's if it is faster. What is proven holds for both where states and parts are alike.
+static delta_status_t offer(sweeper_t *sweeper, const candidate_t *candidate, size_t r) {
   const delta_plan_t *plan = candidate->maker.plan;
   const delta_schedule_t *schedule = plan->programs[0].schedule;
-  if (row->fits && row->step_seconds <= plan->totals.step_seconds) return;
+  delta_sweep_row_t *row = &sweeper->sweep->rows.items[r];
+  const bool is_alike = row->below_count == candidate->maker.below_count && row->split == candidate->options.split;
+  const double bound_seconds = fmax(plan->totals.lower_bound_seconds, is_alike ? row->lower_bound_seconds : 0);
+  if (row->fits && row->step_seconds <= plan->totals.step_seconds) {
+    if (is_alike) row->lower_bound_seconds = bound_seconds;
+    return DELTA_OK;
+  }
+  DELTA_RETURN_IF_ERROR(keep_decisions(sweeper, candidate->maker.planners[0], r));
   *row = (delta_sweep_row_t){.budget_bytes = row->budget_bytes,
                              .fits = true,
                              .split = candidate->options.split,
@@ -68,7 +96,8 @@ static void offer(const candidate_t *candidate, delta_sweep_row_t *row) {
                              .step_seconds = plan->totals.step_seconds,
                              .recompute_seconds = schedule->recompute_seconds,
                              .stall_seconds = schedule->stall_seconds,
-                             .lower_bound_seconds = plan->totals.lower_bound_seconds};
+                             .lower_bound_seconds = bound_seconds};
+  return DELTA_OK;
 }
 
 static void drop_programs(delta_plan_t *plan) {
@@ -76,12 +105,11 @@ static void drop_programs(delta_plan_t *plan) {
   plan->program_count = 0;
 }
 
-// Where states live: as for a smaller budget nearby, unless that is none.
-static delta_status_t choose_homes(candidate_t *candidate) {
+// Where states live: as for a larger budget nearby, unless that is none.
+static delta_status_t settle_homes(candidate_t *candidate) {
   delta_plan_maker_t *maker = &candidate->maker;
   const double budget_bytes = (double)maker->plan->totals.budget_bytes;
-  const bool is_near = candidate->settled_bytes > 0 && budget_bytes < homes_growth * candidate->settled_bytes;
-  maker->trial_seconds = 0;
+  const bool is_near = candidate->settled_bytes > 0 && homes_growth * budget_bytes > candidate->settled_bytes;
   maker->wanted_below = is_near ? &candidate->below_count : NULL;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_fast_homes(maker));
   if (is_near) return DELTA_OK;
@@ -90,15 +118,23 @@ static delta_status_t choose_homes(candidate_t *candidate) {
   return DELTA_OK;
 }
 
-static delta_status_t plan_row(candidate_t *candidate, double limit_seconds, delta_sweep_row_t *row) {
+// Plans row `r`; the search begins with the plan of another row, where that has one of this candidate.
+static delta_status_t plan_row(sweeper_t *sweeper, candidate_t *candidate, size_t r, size_t from, double limit_seconds) {
   delta_plan_maker_t *maker = &candidate->maker;
-  maker->plan->totals.budget_bytes = row->budget_bytes;
+  const delta_sweep_row_t *rows = sweeper->sweep->rows.items;
+  const row_decisions_t *known = &sweeper->decisions.items[from];
+  const bool is_known = rows[from].fits && rows[from].split == candidate->options.split && known->items.count > 0;
+  maker->start = is_known ? &known->decisions : NULL;
+  maker->plan->totals.budget_bytes = rows[r].budget_bytes;
+  maker->trial_seconds = 0;
   candidate->options.time_limit_seconds = limit_seconds;
-  delta_status_t status = choose_homes(candidate);
+  delta_status_t status = settle_homes(candidate);
   if (!status) status = delta_plan_maker_plan(maker);
   if (!status) status = verify(maker);
-  if (!status) offer(candidate, row);
+  if (!status) status = offer(sweeper, candidate, r);
   drop_programs(maker->plan);
+  ++sweeper->plans_made;
+  if (sweeper->request->progress) sweeper->request->progress(sweeper->request->self, sweeper->plans_made, sweeper->plans_expected);
   if (delta_status_code(status) != DELTA_STATUS_DOES_NOT_FIT) return status;
   delta_status_free(status);
   return DELTA_OK;
@@ -120,32 +156,55 @@ static bool is_best(const candidate_t *candidate, const delta_sweep_row_t *row) 
   return row->fits && row->split == candidate->options.split;
 }
 
-// Whether the step without a budget takes more.
+// Whether there is something to search for: the step without a budget takes more, and what is known is not as fast as can be.
 static bool needs_search(const sweeper_t *sweeper, const delta_sweep_row_t *row) {
-  return row->budget_bytes < sweeper->sweep->unlimited_peak_bytes;
+  const double least_seconds = fmax(sweeper->sweep->unlimited_step_seconds, row->lower_bound_seconds);
+  return row->budget_bytes < sweeper->sweep->unlimited_peak_bytes && !(row->fits && row->step_seconds <= close_enough * least_seconds);
 }
 
 static size_t count_searches(const sweeper_t *sweeper, const candidate_t *candidate, is_wanted_t is_wanted) {
   const delta_sweep_t *sweep = sweeper->sweep;
   size_t count = 0;
   for (size_t r = 0; r < sweep->rows.count; ++r)
-    count += needs_search(sweeper, &sweep->rows.items[r]) && is_wanted(candidate, &sweep->rows.items[r]);
+    count += is_wanted(candidate, &sweep->rows.items[r]) && needs_search(sweeper, &sweep->rows.items[r]);
   return count;
 }
 
-// Plans the rows that are wanted; those that need a search share the time until end_seconds, and what one leaves is for the next.
-static delta_status_t plan_rows(sweeper_t *sweeper, candidate_t *candidate, is_wanted_t is_wanted, double end_seconds) {
-  delta_sweep_t *sweep = sweeper->sweep;
-  size_t left = count_searches(sweeper, candidate, is_wanted);
-  for (size_t r = 0; r < sweep->rows.count; ++r) {
-    delta_sweep_row_t *row = &sweep->rows.items[r];
-    if (!is_wanted(candidate, row)) continue;
-    const double seconds_left = fmax(0, end_seconds - delta_clock_seconds());
-    const bool searches = needs_search(sweeper, row) && left > 0;
-    DELTA_RETURN_IF_ERROR(plan_row(candidate, searches ? seconds_left / (double)left : 0, row));
+// The part of the time until end_seconds that one of `left` searches has.
+static double share_of(double end_seconds, size_t left) {
+  return left > 0 ? fmax(0, end_seconds - delta_clock_seconds()) / (double)left : 0;
+}
+
+// Plans the rows that are wanted, from the largest budget down. What a search leaves of its time is for those after it.
+static delta_status_t go_down(sweeper_t *sweeper, candidate_t *candidate, is_wanted_t is_wanted, double end_seconds) {
+  const delta_sweep_row_t *rows = sweeper->sweep->rows.items;
+  size_t left = count_searches(sweeper, candidate, is_wanted), larger = sweeper->sweep->rows.count - 1;
+  candidate->settled_bytes = 0;
+  candidate->maker.proves_bound = false;
+  for (size_t r = sweeper->sweep->rows.count; r-- > 0;) {
+    if (!is_wanted(candidate, &rows[r])) continue;
+    const bool searches = needs_search(sweeper, &rows[r]);
+    DELTA_RETURN_IF_ERROR(plan_row(sweeper, candidate, r, larger, searches ? share_of(end_seconds, left) : 0));
     left -= searches;
-    ++sweeper->plans_made;
-    if (sweeper->request->progress) sweeper->request->progress(sweeper->request->self, sweeper->plans_made, sweeper->plans_expected);
+    larger = r;
+  }
+  return DELTA_OK;
+}
+
+// Searches on for the rows whose best plan is the candidate's, from the least budget up, with homes that have proven good.
+static delta_status_t go_up(sweeper_t *sweeper, candidate_t *candidate, double end_seconds) {
+  const delta_sweep_row_t *rows = sweeper->sweep->rows.items;
+  size_t left = count_searches(sweeper, candidate, is_best), best = 0;
+  candidate->maker.proves_bound = true;
+  for (size_t r = 0; r < sweeper->sweep->rows.count; ++r) {
+    if (!is_best(candidate, &rows[r])) continue;
+    if (!is_best(candidate, &rows[best]) || rows[r].step_seconds < rows[best].step_seconds) best = r;
+    if (!needs_search(sweeper, &rows[r])) continue;
+    candidate->settled_bytes = (double)rows[r].budget_bytes;
+    candidate->below_count = rows[best].below_count;
+    DELTA_RETURN_IF_ERROR(plan_row(sweeper, candidate, r, best, share_of(end_seconds, left)));
+    --left;
+    if (rows[r].step_seconds <= rows[best].step_seconds) best = r;
   }
   return DELTA_OK;
 }
@@ -198,7 +257,10 @@ static delta_status_t describe(sweeper_t *sweeper, const delta_plan_maker_t *mak
   sweep->unlimited_step_seconds = totals->unlimited_step_seconds;
   sweep->minimum_budget_bytes = totals->minimum_budget_bytes;
   sweeper->end_seconds = delta_clock_seconds() + sweeper->request->options->time_limit_seconds;
-  return list_rows(sweeper, maker);
+  DELTA_RETURN_IF_ERROR(list_rows(sweeper, maker));
+  DELTA_RETURN_IF_ERROR(delta_array_reserve(sweeper->allocator, &sweeper->decisions, sweep->rows.count));
+  sweeper->decisions.count = sweep->rows.count;
+  return DELTA_OK;
 }
 
 // Builds the programs of the step with these parts. Notes on the model are the same for all.
@@ -215,7 +277,7 @@ static delta_status_t open_candidate(sweeper_t *sweeper, const char *split, cand
   if (!is_first) candidate->options.log = (delta_log_sink_t){0};
   delta_plan_maker_t *maker = &candidate->maker;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_open(maker, &candidate->options, sweeper->allocator));
-  maker->keeps_planners = maker->begins_with_last = true;
+  maker->keeps_planners = true;
   maker->is_hasty = !is_first;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(maker));
   candidate->work_seconds = work_seconds(maker->parts[0].problem);
@@ -225,49 +287,58 @@ static delta_status_t open_candidate(sweeper_t *sweeper, const char *split, cand
   return DELTA_OK;
 }
 
+static delta_status_t go_down_and_up(sweeper_t *sweeper, candidate_t *candidate, is_wanted_t is_wanted, double seconds) {
+  const double start_seconds = delta_clock_seconds();
+  DELTA_RETURN_IF_ERROR(go_down(sweeper, candidate, is_wanted, start_seconds + down_part * seconds));
+  return go_up(sweeper, candidate, start_seconds + seconds);
+}
+
+static double seconds_left(const sweeper_t *sweeper) { return fmax(0, sweeper->end_seconds - delta_clock_seconds()); }
+
 static delta_status_t sweep_one(sweeper_t *sweeper, const char *split) {
   candidate_t *candidate;
   DELTA_RETURN_IF_ERROR(open_candidate(sweeper, split, &candidate));
-  sweeper->plans_expected = sweeper->sweep->rows.count;
-  return plan_rows(sweeper, candidate, has_room, sweeper->end_seconds);
+  sweeper->plans_expected = 2 * sweeper->sweep->rows.count;
+  return go_down_and_up(sweeper, candidate, has_room, seconds_left(sweeper));
 }
 
-// Whole where that fits, then the first parts that do.
+static bool is_refused(const candidate_t *candidate, const delta_sweep_row_t *row) {
+  (void)candidate;
+  return !row->fits;
+}
+
+// Whole where that fits, then the first parts that do. Each has a part of the time for its part of the budgets.
 static delta_status_t sweep_until_all_fit(sweeper_t *sweeper) {
-  const delta_sweep_t *sweep = sweeper->sweep;
-  size_t missing_count = 1;
-  for (int c = 0; c < DELTA_SPLIT_CANDIDATES && missing_count > 0; ++c) {
+  size_t refused_count = 1;
+  for (int c = 0; c < DELTA_SPLIT_CANDIDATES && refused_count > 0; ++c) {
     candidate_t *candidate;
     DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
-    sweeper->plans_expected = sweep->rows.count;
-    DELTA_RETURN_IF_ERROR(plan_rows(sweeper, candidate, is_missing, sweeper->end_seconds));
-    missing_count = 0;
-    for (size_t r = 0; r < sweep->rows.count; ++r) missing_count += !sweep->rows.items[r].fits;
+    sweeper->plans_expected = 2 * sweeper->sweep->rows.count;
+    const size_t own = count_searches(sweeper, candidate, is_missing), all = count_searches(sweeper, candidate, is_refused);
+    DELTA_RETURN_IF_ERROR(go_down_and_up(sweeper, candidate, is_missing, all > 0 ? seconds_left(sweeper) * (double)own / (double)all : 0));
+    refused_count = count_searches(sweeper, candidate, is_refused);
   }
   return DELTA_OK;
 }
 
-// A short sweep with each, and a longer one with each budget's best.
+// A short sweep with each; then each budget's best goes on.
 static delta_status_t sweep_for_fastest(sweeper_t *sweeper) {
-  double limit_seconds = sweeper->request->options->time_limit_seconds;
+  const double rest_seconds = (1 - first_part) * sweeper->request->options->time_limit_seconds;
   for (int c = 0; c < DELTA_SPLIT_CANDIDATES; ++c) {
     candidate_t *candidate;
+    if (c > 0 && seconds_left(sweeper) <= rest_seconds) break;
     const double begin_seconds = delta_clock_seconds();
     DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    const double opening_seconds = c > 0 ? delta_clock_seconds() - begin_seconds : 0; // that of the first does not count
+    const double share = fmax(0, seconds_left(sweeper) + opening_seconds - rest_seconds) / (DELTA_SPLIT_CANDIDATES - c);
     sweeper->plans_expected = (DELTA_SPLIT_CANDIDATES + 1) * sweeper->sweep->rows.count;
-    const double first_end_seconds = sweeper->end_seconds - (1 - first_part) * limit_seconds;
-    const double from_seconds = c == 0 ? delta_clock_seconds() : begin_seconds;
-    const double share = fmax(0, first_end_seconds - from_seconds) / (DELTA_SPLIT_CANDIDATES - c);
-    DELTA_RETURN_IF_ERROR(plan_rows(sweeper, candidate, may_be_faster, from_seconds + share));
+    DELTA_RETURN_IF_ERROR(go_down(sweeper, candidate, may_be_faster, delta_clock_seconds() + share - opening_seconds));
   }
   for (int c = 0; c < sweeper->candidate_count; ++c) {
-    size_t own = count_searches(sweeper, sweeper->candidates[c], is_best), later = 0;
-    for (int k = c + 1; k < sweeper->candidate_count; ++k) later += count_searches(sweeper, sweeper->candidates[k], is_best);
-    const double now_seconds = delta_clock_seconds(), left_seconds = fmax(0, sweeper->end_seconds - now_seconds);
-    if (own == 0) continue;
-    sweeper->candidates[c]->settled_bytes = 0;
-    DELTA_RETURN_IF_ERROR(
-        plan_rows(sweeper, sweeper->candidates[c], is_best, now_seconds + left_seconds * (double)own / (double)(own + later)));
+    size_t own = count_searches(sweeper, sweeper->candidates[c], is_best), all = own;
+    for (int k = c + 1; k < sweeper->candidate_count; ++k) all += count_searches(sweeper, sweeper->candidates[k], is_best);
+    const double seconds = own > 0 ? seconds_left(sweeper) * (double)own / (double)all : 0;
+    DELTA_RETURN_IF_ERROR(go_up(sweeper, sweeper->candidates[c], delta_clock_seconds() + seconds));
   }
   return DELTA_OK;
 }
@@ -289,6 +360,8 @@ delta_status_t delta_plan_sweep(const delta_sweep_request_t *request, delta_allo
     delta_plan_maker_close(&sweeper.candidates[c]->maker);
     delta_release(allocator, sweeper.candidates[c]);
   }
+  for (size_t r = 0; r < sweeper.decisions.count; ++r) delta_array_deinit(allocator, &sweeper.decisions.items[r].items);
+  delta_array_deinit(allocator, &sweeper.decisions);
   out_sweep->planning_seconds = delta_clock_seconds() - start_seconds;
   return status;
 }

@@ -126,25 +126,30 @@ Test(sweep, names_what_is_wrong) {
 
 // --- what a search begins with
 
-// What a planner finds in a few evaluations, in all problems together, when it has planned for a little less memory before.
-static double find_in_haste(bool begins_with_last) {
-  enum { PROBLEMS = 12, STEPS = 40, LONG = 1500, SHORT = 40 };
+// What a planner finds in a few evaluations, in all problems together, when it begins with what it found for a little less memory, or with nothing.
+static double find_in_haste(bool begins_with_less) {
+  enum { PROBLEMS = 12, STEPS = 40, LONG = 1500, SHORT = 40, LEAST = 4 };
   double sum = 0;
   for (uint64_t seed = 0; seed < PROBLEMS; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, STEPS);
     const delta_planner_options_t options = {.policy = DELTA_POLICY_DELTA, .early_update = true};
-    delta_planner_t *planner = NULL;
-    delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &planner));
-    const uint64_t least_bytes = delta_planner_minimum_bytes(planner), kept_bytes = delta_planner_kept(planner)->arena_bytes;
-    for (int i = 0; i < 2; ++i) {
-      delta_planner_result_t result;
-      const delta_planner_effort_t effort = {.evaluation_limit = i == 0 ? LONG : SHORT, .begins_with_last = begins_with_last};
-      delta_planner_set_effort(planner, &effort);
-      delta_test_must(delta_planner_plan(planner, least_bytes + (kept_bytes - least_bytes) / 20 * (uint64_t)(4 + i), &result));
-      if (i == 1) sum += result.schedule->step_seconds / delta_planner_kept(planner)->step_seconds;
-      delta_schedule_free(result.schedule);
-    }
-    delta_planner_destroy(planner);
+    delta_planner_t *less = NULL, *more = NULL;
+    delta_planner_result_t result;
+    delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &less));
+    delta_test_must(delta_planner_create(problem, &options, delta_allocator_system(), &more));
+    cr_expect_null(delta_planner_decisions(less));
+    const uint64_t least_bytes = delta_planner_minimum_bytes(less), kept_bytes = delta_planner_kept(less)->arena_bytes;
+    const uint64_t part_bytes = (kept_bytes - least_bytes) / 20;
+    delta_planner_set_effort(less, &(delta_planner_effort_t){.evaluation_limit = LONG});
+    delta_test_must(delta_planner_plan(less, least_bytes + part_bytes * LEAST, &result));
+    delta_schedule_free(result.schedule);
+    const delta_decisions_t *start = begins_with_less ? delta_planner_decisions(less) : NULL;
+    delta_planner_set_effort(more, &(delta_planner_effort_t){.evaluation_limit = SHORT, .start = start});
+    delta_test_must(delta_planner_plan(more, least_bytes + part_bytes * (LEAST + 1), &result));
+    sum += result.schedule->step_seconds / delta_planner_kept(more)->step_seconds;
+    delta_schedule_free(result.schedule);
+    delta_planner_destroy(less);
+    delta_planner_destroy(more);
     delta_problem_free(problem);
   }
   return sum;
