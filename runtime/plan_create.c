@@ -35,11 +35,12 @@ static delta_status_t check_absent(const delta_plan_maker_t *maker) {
   return DELTA_OK;
 }
 
-// Says what the times of a plan rest on that was never measured.
+// Says what the times of a plan rest on that was never measured. A device that is known by its profile has said so already.
 static void note_assumed(const delta_plan_maker_t *maker) {
   const delta_profile_t *profile = delta_profiler_profile(maker->choice.profiler);
   const delta_device_t *device = maker->device;
   const delta_log_sink_t log = maker->options->log;
+  if (device->profile) return;
   if (!profile) {
     delta_log(log, DELTA_LOG_NOTE,
               "nothing is measured: assumed are %.3g multiply-adds a second, %.3g GB/s of memory, copies below the arena at %.3g GB/s and "
@@ -61,7 +62,6 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
   if (options->profile && strcmp(options->profile, "estimate") == 0) {
     if (options->save_profile)
       return delta_status_make(INVALID_ARGUMENT, "--save-profile %s: with --profile estimate nothing is measured", options->save_profile);
-    note_assumed(maker);
     return DELTA_OK;
   }
   // Only a budget given as a size is known before the plan.
@@ -75,10 +75,7 @@ static delta_status_t open_profile(delta_plan_maker_t *maker) {
                                                      .log = options->log,
                                                      .progress = options->progress,
                                                      .self = options->progress_self};
-  DELTA_RETURN_IF_ERROR(delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler));
-  DELTA_RETURN_IF_ERROR(delta_profiler_measure_copies(maker->choice.profiler));
-  note_assumed(maker);
-  return DELTA_OK;
+  return delta_profiler_create(&profiler_options, maker->allocator, &maker->choice.profiler);
 }
 
 // Hands on what was measured.
@@ -299,7 +296,9 @@ delta_status_t delta_plan_maker_open(delta_plan_maker_t *maker, const delta_plan
   DELTA_RETURN_IF_ERROR(delta_plan_create_empty(allocator, &maker->plan));
   DELTA_RETURN_IF_ERROR(delta_plan_options_apply(options, maker->plan, &maker->policy));
   DELTA_RETURN_IF_ERROR(open_model_and_device(maker));
-  return build_programs(maker);
+  DELTA_RETURN_IF_ERROR(build_programs(maker));
+  note_assumed(maker);
+  return DELTA_OK;
 }
 
 delta_status_t delta_plan_maker_settle(delta_plan_maker_t *maker) {

@@ -32,7 +32,7 @@ void delta_profiler_destroy(delta_profiler_t *profiler); // NULL is fine.
 // Measures the nodes of these graphs that have no cost yet, all in turn: what is compared is best measured together. What the limit leaves out has no cost then,
 // with a note.
 DELTA_MUST_USE delta_status_t delta_profiler_measure(delta_profiler_t *profiler, const delta_graph_t *const *graphs, uint32_t graph_count);
-// Measures how fast memory and the tier below it copy, unless that is known. A disk that cannot be written to is a note.
+// Measures how fast memory and the tier below it copy, unless that is known or has failed before. A disk that cannot be written to is a note.
 DELTA_MUST_USE delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler);
 // Writes the cache when something was measured. A cache that cannot be written is a note, not an error.
 void delta_profiler_keep(delta_profiler_t *profiler);

@@ -12,10 +12,13 @@
 
 // A small copy is what it takes to start one.
 enum { BLOCK_BYTES = 4 << 20, BLOCKS = 8, SMALL_BYTES = 4096, ALIGNMENT_BYTES = 4096 };
-// Compute beside it works on so many blocks a thread. A unit beside a small copy outlasts it.
-enum { WORK_BLOCK_BYTES = 16 << 10, WORK_BLOCKS = 128, SMALL_BLOCKS = 64, SMALL_UNITS = 64, UNITS = 40 };
+// Compute beside it works on so many blocks a thread, going over each several times, so that processors are as busy as memory. A unit beside a small copy outlasts it.
+enum { WORK_BLOCK_BYTES = 16 << 10, WORK_BLOCKS = 128, SMALL_BLOCKS = 64, MOST_ROUNDS = 8 };
+// Units are as many as there is time for.
+enum { MOST_UNITS = 20, MOST_SMALL_UNITS = 32, LEAST_UNITS = 8 };
+static const double most_unit_seconds = 1.2e-3, most_units_seconds = 12e-3, most_alone_seconds = 0.5;
 // A lane has more large copies than it comes to.
-enum { COPIES = 512, PASSES = 5 };
+enum { COPIES = 512, ALONE_PASSES = 3, PASSES = 5 };
 
 // Two parts of memory and of the tier: what is copied below, and what is copied back.
 typedef struct copy_bench {
@@ -30,6 +33,7 @@ typedef struct copy_bench {
   delta_lane_copy_t *copies[DELTA_LANE_COUNT];
   double *signal_seconds; // by small unit
   float *work_memory;     // Owned; what compute works on
+  int rounds;             // over each of its blocks
 } copy_bench_t;
 
 // What runs beside compute: large copies one after another, or a small one for each unit of compute.
@@ -73,13 +77,16 @@ static delta_status_t time_pass(const copy_bench_t *bench, bool writes, double *
 }
 
 static delta_status_t measure_alone(const copy_bench_t *bench, delta_profile_t *profile) {
-  double offload[PASSES], prefetch[PASSES];
-  for (int pass = 0; pass < PASSES; ++pass) {
-    DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[pass]));
-    DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[pass]));
-  }
-  delta_profile_set_number(profile, DELTA_PROFILE_OFFLOAD, delta_profiler_quantile(offload, PASSES, 0.5), delta_profile_measured);
-  delta_profile_set_number(profile, DELTA_PROFILE_PREFETCH, delta_profiler_quantile(prefetch, PASSES, 0.5), delta_profile_measured);
+  const double start_seconds = delta_clock_seconds();
+  double offload[ALONE_PASSES], prefetch[ALONE_PASSES];
+  uint32_t count = 0;
+  do {
+    DELTA_RETURN_IF_ERROR(time_pass(bench, true, &offload[count]));
+    DELTA_RETURN_IF_ERROR(time_pass(bench, false, &prefetch[count]));
+    ++count;
+  } while (count < ALONE_PASSES && delta_clock_seconds() - start_seconds < most_alone_seconds);
+  delta_profile_set_number(profile, DELTA_PROFILE_OFFLOAD, delta_profiler_quantile(offload, count, 0.5), delta_profile_measured);
+  delta_profile_set_number(profile, DELTA_PROFILE_PREFETCH, delta_profiler_quantile(prefetch, count, 0.5), delta_profile_measured);
   return DELTA_OK;
 }
 
@@ -103,7 +110,7 @@ static delta_status_t make_schedule(copy_bench_t *bench) {
   delta_schedule_t *schedule = &bench->schedule;
   schedule->step_count = COPIES * DELTA_LANE_COUNT;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, schedule->step_count, &schedule->steps));
-  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, SMALL_UNITS, &bench->signal_seconds));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, MOST_SMALL_UNITS, &bench->signal_seconds));
   for (int l = 0; l < DELTA_LANE_COUNT; ++l) DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, COPIES, &bench->copies[l]));
   for (uint32_t s = 0; s < schedule->step_count; ++s) {
     delta_schedule_step_t *step = &schedule->steps[s];
@@ -117,7 +124,7 @@ static delta_status_t make_schedule(copy_bench_t *bench) {
 
 static void prepare_lane(copy_bench_t *bench, delta_lane_t lane, const copy_load_t *load) {
   const bool runs = lane == DELTA_LANE_OFFLOAD ? load->writes : load->reads;
-  const uint32_t count = load->is_small ? SMALL_UNITS : COPIES;
+  const uint32_t count = load->is_small ? MOST_SMALL_UNITS : COPIES;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t s = i * DELTA_LANE_COUNT + (uint32_t)lane;
     const size_t block = i % (BLOCKS / 2) + (lane == DELTA_LANE_PREFETCH ? BLOCKS / 2 : 0), offset_bytes = block * BLOCK_BYTES;
@@ -133,15 +140,16 @@ static void prepare_lane(copy_bench_t *bench, delta_lane_t lane, const copy_load
 
 typedef struct busy_work {
   float *memory; // of all blocks
+  int rounds;
 } busy_work_t;
 
-// Goes over each block several times, so that processors are as busy as memory.
 static void work_on(const void *context, int64_t begin, int64_t end, int32_t thread) {
-  enum { ROUNDS = 8, BLOCK_FLOATS = WORK_BLOCK_BYTES / sizeof(float) };
+  enum { BLOCK_FLOATS = WORK_BLOCK_BYTES / sizeof(float) };
+  const busy_work_t *work = context;
   (void)thread;
   for (int64_t block = begin; block < end; ++block) {
-    float *memory = ((const busy_work_t *)context)->memory + block * BLOCK_FLOATS;
-    for (int round = 0; round < ROUNDS; ++round)
+    float *memory = work->memory + block * BLOCK_FLOATS;
+    for (int round = 0; round < work->rounds; ++round)
       for (int i = 0; i < BLOCK_FLOATS; ++i) memory[i] = 0.5f * memory[i] + 1;
   }
 }
@@ -149,47 +157,78 @@ static void work_on(const void *context, int64_t begin, int64_t end, int32_t thr
 static void compute_unit(const copy_bench_t *bench, bool is_small) {
   const int32_t threads = bench->device->threads;
   delta_team_run(threads, (int64_t)threads * (is_small ? SMALL_BLOCKS : WORK_BLOCKS), WORK_BLOCK_BYTES, work_on,
-                 &(busy_work_t){bench->work_memory});
+                 &(busy_work_t){bench->work_memory, bench->rounds});
 }
 
-static double compute_units(copy_bench_t *bench, const copy_load_t *load, bool signals) {
+// Of some units: how many there were, and what one took in the mean.
+typedef struct unit_facts {
+  uint32_t count;
+  double seconds;
+} unit_facts_t;
+
+static unit_facts_t compute_units(copy_bench_t *bench, const copy_load_t *load, bool signals) {
   const double start_seconds = delta_clock_seconds();
-  for (uint32_t i = 0; i < (load->is_small ? SMALL_UNITS : UNITS); ++i) {
+  double seconds = 0;
+  uint32_t count = 0;
+  while (count < (load->is_small ? MOST_SMALL_UNITS : MOST_UNITS) && (count < LEAST_UNITS || seconds < most_units_seconds)) {
     compute_unit(bench, load->is_small);
-    if (!signals) continue;
-    bench->signal_seconds[i] = delta_clock_seconds();
-    delta_lanes_signal(bench->lanes, i * DELTA_LANE_COUNT);
+    const double now_seconds = delta_clock_seconds();
+    seconds = now_seconds - start_seconds;
+    if (signals) {
+      bench->signal_seconds[count] = now_seconds;
+      delta_lanes_signal(bench->lanes, count * DELTA_LANE_COUNT);
+    }
+    ++count;
   }
-  return delta_clock_seconds() - start_seconds;
+  return (unit_facts_t){count, seconds / count};
+}
+
+// The least of some units: the first ones touch new memory and wake the team.
+static double unit_seconds(const copy_bench_t *bench) {
+  enum { TRIES = 4 };
+  double least_seconds = INFINITY;
+  for (int i = 0; i < TRIES; ++i) {
+    const double start_seconds = delta_clock_seconds();
+    compute_unit(bench, false);
+    least_seconds = fmin(least_seconds, delta_clock_seconds() - start_seconds);
+  }
+  return least_seconds;
+}
+
+// Where a unit takes long it goes over its blocks less often.
+static void size_units(copy_bench_t *bench) {
+  bench->rounds = MOST_ROUNDS;
+  while (unit_seconds(bench) > most_unit_seconds && bench->rounds > 1) bench->rounds /= 2;
 }
 
 // A small copy as the step that needs it sees it: from when it may start, the one before it having ended.
-static double small_seconds(const copy_bench_t *bench, delta_lane_t lane) {
-  double seconds[SMALL_UNITS], last_seconds = 0;
-  for (uint32_t i = 0; i < SMALL_UNITS; ++i) {
+static double small_seconds(const copy_bench_t *bench, delta_lane_t lane, uint32_t count) {
+  double seconds[MOST_SMALL_UNITS], last_seconds = 0;
+  for (uint32_t i = 0; i < count; ++i) {
     const double end_seconds = bench->copies[lane][i].end_seconds;
     seconds[i] = end_seconds - fmax(bench->signal_seconds[i], last_seconds);
     last_seconds = end_seconds;
   }
-  return fmax(0, delta_profiler_quantile(seconds, SMALL_UNITS, 0.5));
+  return fmax(0, delta_profiler_quantile(seconds, count, 0.5));
 }
 
-// Units of compute beside copies, and as many without them before and after.
+// Units of compute beside copies, and without them before and after.
 static delta_status_t run_load(copy_bench_t *bench, const copy_load_t *load, copy_facts_t *out_facts) {
   static const delta_run_point_t start = {0};
   delta_lane_times_t times[DELTA_LANE_COUNT];
   for (int l = DELTA_LANE_OFFLOAD; l < DELTA_LANE_COUNT; ++l) prepare_lane(bench, (delta_lane_t)l, load);
-  const double before_seconds = compute_units(bench, load, false);
+  const unit_facts_t before = compute_units(bench, load, false);
   delta_lane_work_begin(&bench->work, &start);
   DELTA_RETURN_IF_ERROR(delta_lanes_begin(bench->lanes, &bench->work, &start));
-  const double beside_seconds = compute_units(bench, load, load->is_small);
-  DELTA_RETURN_IF_ERROR(delta_lanes_end(bench->lanes, load->is_small ? bench->schedule.step_count : DELTA_LANE_COUNT, times));
-  const double alone_seconds = 0.5 * (before_seconds + compute_units(bench, load, false));
+  const unit_facts_t beside = compute_units(bench, load, load->is_small);
+  DELTA_RETURN_IF_ERROR(delta_lanes_end(bench->lanes, (load->is_small ? beside.count : 1) * DELTA_LANE_COUNT, times));
+  const unit_facts_t after = compute_units(bench, load, false);
+  const double lost_seconds = beside.seconds - 0.5 * (before.seconds + after.seconds);
   const delta_lane_t lane = load->writes ? DELTA_LANE_OFFLOAD : DELTA_LANE_PREFETCH;
-  const double lost_seconds = beside_seconds - alone_seconds;
   const double copied_bytes = times[DELTA_LANE_OFFLOAD].copied_bytes + times[DELTA_LANE_PREFETCH].copied_bytes;
-  out_facts->lost_seconds = lost_seconds / (load->is_small ? SMALL_UNITS : beside_seconds);
-  out_facts->copy_seconds = load->is_small ? small_seconds(bench, lane) : times[lane].busy_seconds * BLOCK_BYTES / times[lane].copied_bytes;
+  out_facts->lost_seconds = load->is_small ? lost_seconds : lost_seconds / beside.seconds;
+  out_facts->copy_seconds =
+      load->is_small ? small_seconds(bench, lane, beside.count) : times[lane].busy_seconds * BLOCK_BYTES / times[lane].copied_bytes;
   out_facts->bytes_per_second = copied_bytes / fmax(times[DELTA_LANE_OFFLOAD].busy_seconds, times[DELTA_LANE_PREFETCH].busy_seconds);
   return DELTA_OK;
 }
@@ -220,6 +259,7 @@ static delta_status_t measure_beside(copy_bench_t *bench, delta_profile_t *profi
                                                 DELTA_PROFILE_PREFETCH_START_DRAG, DELTA_PROFILE_PREFETCH_DRAG};
   copy_samples_t samples[LOAD_COUNT];
   copy_facts_t facts[LOAD_COUNT];
+  size_units(bench);
   for (int pass = 0; pass < PASSES; ++pass) {
     for (int i = 0; i < LOAD_COUNT; ++i) {
       DELTA_RETURN_IF_ERROR(run_load(bench, &loads[i], &facts[i]));
@@ -274,7 +314,8 @@ delta_status_t delta_profiler_measure_copies(delta_profiler_t *profiler) {
   delta_profile_t *profile = profiler->profile;
   const bool is_known =
       delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_BESIDE) && delta_profile_is_measured(profile, DELTA_PROFILE_PREFETCH_START);
-  if (profiler->options.only_read || is_known) return DELTA_OK;
+  if (profiler->options.only_read || is_known || profiler->has_met_copies) return DELTA_OK;
+  profiler->has_met_copies = true;
   const double start_seconds = delta_clock_seconds();
   delta_status_t status = profiler->options.device->has_queues ? delta_profiler_measure_queues(profiler) : measure_file(profiler);
   profiler->seconds += delta_clock_seconds() - start_seconds;

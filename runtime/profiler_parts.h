@@ -7,9 +7,9 @@
 struct delta_profiler {
   delta_allocator_t allocator;
   delta_profiler_options_t options;
-  delta_profile_t *profile; // Owned.
-  char *cache_path;         // Owned; NULL: nothing is kept
-  bool is_changed;
+  delta_profile_t *profile;        // Owned.
+  char *cache_path;                // Owned; NULL: nothing is kept
+  bool is_changed, has_met_copies; // copies were to be measured, whatever came of it
   double seconds;
 };
 

@@ -125,6 +125,8 @@ delta_status_t delta_program_build(const delta_model_t *model, const delta_build
   options.import.batch = batch;
   delta_status_t status = DELTA_OK;
   DELTA_GOTO_IF_ERROR(status, delta_graph_build(model, &options, kind, allocator, &out_parts->graph, &out_parts->facts), cleanup);
+  // Nothing is measured for a graph that cannot be built.
+  if (choice->profiler) DELTA_GOTO_IF_ERROR(status, delta_profiler_measure_copies(choice->profiler), cleanup);
   if (!choice->plain && delta_lever_is_on(build->import.levers, DELTA_LEVER_LAYOUT))
     DELTA_GOTO_IF_ERROR(status, apply_layouts(device, choice, allocator, out_parts), cleanup);
   DELTA_GOTO_IF_ERROR(status, split_batch(build, allocator, out_parts), cleanup);

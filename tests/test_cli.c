@@ -306,6 +306,34 @@ Test(cli, errors_of_deltaplan, .timeout = 120) {
   delta_workplace_close(&w);
 }
 
+// What is wrong with a model is said before anything is measured; where copies cannot be measured that is said once.
+Test(cli, measures_what_can_be_planned, .timeout = 120) {
+#define NOWHERE "TMPDIR=/no/such/place "
+  static const struct {
+    const char *line;
+    int exit_status;
+    const char *notes;
+  } cases[] = {
+      {NOWHERE "deltaplan two.onnx --loss mse --batch 2", 1, "0"},
+      {NOWHERE "deltaplan model.onnx --loss mse", 1, "0"},
+      {NOWHERE "deltaplan fixed.onnx --loss mse --batch 5", 1, "0"},
+      {NOWHERE "deltaplan model.onnx --loss mse --batch 2 --freeze nobody", 1, "0"},
+      {NOWHERE "deltaplan model.onnx --loss mse --batch 2", 0, "1"},
+  };
+#undef NOWHERE
+  delta_workplace_t w;
+  delta_workplace_open(&w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char line[512];
+    snprintf(line, sizeof line,
+             "%s > notes.txt 2>&1; test $? = %d && grep -c 'copies below the arena is not known' notes.txt | grep -qx %s && "
+             "test $(find cache -type f | wc -l) = %s",
+             cases[i].line, cases[i].exit_status, cases[i].notes, cases[i].notes);
+    delta_workplace_expect(&w, line);
+  }
+  delta_workplace_close(&w);
+}
+
 Test(cli, errors_of_deltarun, .timeout = 120) {
 #define DATA " --data x=x.npy,label=y.npy --steps 2"
   static const delta_line_case_t cases[] = {
