@@ -14,8 +14,8 @@
 
 // Of the time, for the first look at all parts, and for the way down.
 static const double first_part = 0.4, down_part = 0.4;
-// How many states lie below is settled anew when the budget has shrunk by so much: trials take longer than a budget's own search.
-static const double homes_growth = 1.2;
+// How many states lie below is settled anew when the budget has shrunk by so much. That takes longer than a budget's own search: it is done as for a plan that has this part of all time.
+static const double homes_growth = 1.5, homes_part = 0.05;
 // A plan whose step is so close to the one without a budget, or to its bound, is not worth a search.
 static const double close_enough = 1.0001;
 
@@ -41,7 +41,8 @@ typedef struct sweeper {
   DELTA_ARRAY(row_decisions_t) decisions;          // of each row
   candidate_t *candidates[DELTA_SPLIT_CANDIDATES]; // Owned.
   int candidate_count;
-  double end_seconds; // of the time limit
+  double end_seconds;   // of the time limit
+  double homes_seconds; // the least time limit of a plan whose homes are settled
   size_t plans_made, plans_expected;
 } sweeper_t;
 
@@ -106,11 +107,12 @@ static void drop_programs(delta_plan_t *plan) {
 }
 
 // Where states live: as for a larger budget nearby, unless that is none.
-static delta_status_t settle_homes(candidate_t *candidate) {
+static delta_status_t settle_homes(candidate_t *candidate, double limit_seconds) {
   delta_plan_maker_t *maker = &candidate->maker;
   const double budget_bytes = (double)maker->plan->totals.budget_bytes;
   const bool is_near = candidate->settled_bytes > 0 && homes_growth * budget_bytes > candidate->settled_bytes;
   maker->wanted_below = is_near ? &candidate->below_count : NULL;
+  candidate->options.time_limit_seconds = limit_seconds;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_choose_fast_homes(maker));
   if (is_near) return DELTA_OK;
   candidate->settled_bytes = budget_bytes;
@@ -126,9 +128,9 @@ static delta_status_t plan_row(sweeper_t *sweeper, candidate_t *candidate, size_
   const bool is_known = rows[from].fits && rows[from].split == candidate->options.split && known->items.count > 0;
   maker->start = is_known ? &known->decisions : NULL;
   maker->plan->totals.budget_bytes = rows[r].budget_bytes;
+  delta_status_t status = settle_homes(candidate, fmax(limit_seconds, sweeper->homes_seconds));
   maker->trial_seconds = 0;
   candidate->options.time_limit_seconds = limit_seconds;
-  delta_status_t status = settle_homes(candidate);
   if (!status) status = delta_plan_maker_plan(maker);
   if (!status) status = verify(maker);
   if (!status) status = offer(sweeper, candidate, r);
@@ -257,6 +259,7 @@ static delta_status_t describe(sweeper_t *sweeper, const delta_plan_maker_t *mak
   sweep->unlimited_step_seconds = totals->unlimited_step_seconds;
   sweep->minimum_budget_bytes = totals->minimum_budget_bytes;
   sweeper->end_seconds = delta_clock_seconds() + sweeper->request->options->time_limit_seconds;
+  sweeper->homes_seconds = homes_part * sweeper->request->options->time_limit_seconds;
   DELTA_RETURN_IF_ERROR(list_rows(sweeper, maker));
   DELTA_RETURN_IF_ERROR(delta_array_reserve(sweeper->allocator, &sweeper->decisions, sweep->rows.count));
   sweeper->decisions.count = sweep->rows.count;
@@ -329,6 +332,7 @@ static delta_status_t sweep_for_fastest(sweeper_t *sweeper) {
     if (c > 0 && seconds_left(sweeper) <= rest_seconds) break;
     const double begin_seconds = delta_clock_seconds();
     DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    sweeper->homes_seconds = homes_part * sweeper->request->options->time_limit_seconds / DELTA_SPLIT_CANDIDATES;
     const double opening_seconds = c > 0 ? delta_clock_seconds() - begin_seconds : 0; // that of the first does not count
     const double share = fmax(0, seconds_left(sweeper) + opening_seconds - rest_seconds) / (DELTA_SPLIT_CANDIDATES - c);
     sweeper->plans_expected = (DELTA_SPLIT_CANDIDATES + 1) * sweeper->sweep->rows.count;
