@@ -102,8 +102,9 @@ static void report_failure(const delta_test_model_run_t *run, const char *what, 
   ++totals->failed;
 }
 
-// One budget against the training without.
-static void run_case(const delta_test_model_run_t *run, const char *what, const char *budget, const outcome_t *wanted, totals_t *totals) {
+// One budget against the training without. Returns the least budget that the plan names; 0 where there is none.
+static uint64_t run_case(const delta_test_model_run_t *run, const char *what, const char *budget, const outcome_t *wanted,
+                         totals_t *totals) {
   outcome_t found;
   delta_status_t status = plan_and_train(run, run->policy, budget, &found);
   const char *why = status ? delta_status_message(status) : judge(wanted, &found);
@@ -120,6 +121,7 @@ static void run_case(const delta_test_model_run_t *run, const char *what, const 
   delta_status_free(status);
   delta_release(delta_allocator_system(), found.states);
   fflush(stdout);
+  return found.summary.minimum_budget_bytes;
 }
 
 // One granule less than the smallest budget: no plan.
@@ -145,18 +147,16 @@ static void run_budgets(const delta_test_model_run_t *run, totals_t *totals) {
   if (status) {
     report_failure(run, "without a budget", delta_status_message(status), totals);
   } else {
-    outcome_t least = {.summary = {.struct_size = sizeof least.summary}};
-    const delta_plan_options_t options = delta_test_model_plan_options(run, run->policy, "minimum");
-    delta_plan_t *plan = NULL;
-    status = delta_plan_create(&options, delta_allocator_system(), &plan, &least.summary);
-    delta_plan_free(plan);
-    const uint64_t minimum_bytes = least.summary.minimum_budget_bytes, kept_bytes = wanted.summary.arena_bytes;
+    const uint64_t minimum_bytes = run_case(run, "minimum", "minimum", &wanted, totals), kept_bytes = wanted.summary.arena_bytes;
     char half_way[32];
     snprintf(half_way, sizeof half_way, "%llu", (unsigned long long)(minimum_bytes + (kept_bytes - minimum_bytes) / 2));
-    run_case(run, "minimum", "minimum", &wanted, totals);
-    run_case(run, "half-way", half_way, &wanted, totals);
     run_case(run, "unlimited", "unlimited", &wanted, totals);
-    run_refusal(run, minimum_bytes, totals);
+    if (minimum_bytes == 0) {
+      report_failure(run, "smallest budget", "there is no plan that names it", totals);
+    } else {
+      run_case(run, "half-way", half_way, &wanted, totals);
+      run_refusal(run, minimum_bytes, totals);
+    }
   }
   delta_status_free(status);
   delta_release(delta_allocator_system(), wanted.states);

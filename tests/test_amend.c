@@ -8,12 +8,18 @@
 #include "planner/amend.h"
 #include "planner/annotate.h"
 #include "tests/support/planning.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trial.h"
 #include "tests/support/support.h"
 
 #define NONE DELTA_PROBLEM_NONE
 
-enum { MOST_STEPS = 4000, SEEDS = 600 };
+#ifdef DELTA_TEST_SANITIZED
+enum { SEEDS = 300 };
+#else
+enum { SEEDS = 600 };
+#endif
+enum { MOST_STEPS = 4000 };
 
 // A schedule amid a run.
 typedef struct moment {
