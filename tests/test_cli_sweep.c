@@ -16,8 +16,9 @@ Test(cli_sweep, table, .timeout = 240) {
   delta_workplace_open(&w);
   delta_workplace_expect(&w, SWEEP "--budget 1,20%..100%:10%,unlimited > table.txt");
   delta_workplace_expect(&w, "test $(wc -l < table.txt) = 14 && grep -q '^11 budgets' table.txt && grep -q -- --time-limit table.txt");
-  delta_workplace_expect(&w, "n=$(sed -n 's/.*the least is \\([0-9]*\\) bytes/\\1/p' table.txt | sort -u) && test $(echo $n | wc -w) = 1 && " SWEEP
-                             "--budget $n,$((n - 1)) > least.txt && test $(grep -c \"the least is $n bytes\" least.txt) = 1");
+  delta_workplace_expect(
+      &w, "n=$(sed -n 's/.*the least is \\([0-9]*\\) bytes/\\1/p' table.txt | sort -u) && test $(echo $n | wc -w) = 1 && " SWEEP
+          "--budget $n,$((n - 1)) > least.txt && test $(grep -c \"the least is $n bytes\" least.txt) = 1");
   delta_workplace_expect(&w, SWEEP "--policy none | grep -q '^10 budgets'");
   delta_workplace_expect(&w, SWEEP "--split auto --budget 5%,unlimited | grep -q '^2 budgets'");
   // A batch that the file states is one, too.
