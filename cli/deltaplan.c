@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "cli/budgets.h"
 #include "cli/common.h"
 #include "cli/compare.h"
 #include "cli/devices.h"
@@ -151,8 +152,11 @@ static const delta_option_t option_rows[] = {
      .offset = AT(fit),
      .help =
          "Prints, in place of a plan, a table of batches and budgets with the predicted slowdown of each, and the largest batch that "
-         "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); --time-limit is "
-         "for all of the table's searches together. Nothing is measured."},
+         "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); costs are "
+         "estimated, not measured. With --batch N it is a table of that batch alone: what each budget costs, and never more than a smaller "
+         "one. --budget then takes sizes, percentages and ranges with commas, such as 4%..100%:2% or 1GiB..8GiB, which goes up by its "
+         "first "
+         "(by default 10%..100%:10%). --time-limit is for all of the table's searches together."},
     {.section = "MEMORY",
      .name = "--compare",
      .kind = DELTA_OPTION_FLAG,
@@ -377,6 +381,7 @@ static const char *const synopses[] = {"MODEL.onnx -o MODEL.plan --loss NAME [op
                                        "PROBLEM.json [-o FILE.json] [--report FILE.html] [options]",
                                        "MODEL.plan [--report FILE.html] [--trace FILE.json]",
                                        "--fit MODEL.onnx --loss NAME [--budget SIZE,SIZE] [options]",
+                                       "--fit MODEL.onnx --loss NAME --batch N [--budget 10%..100%:10%] [options]",
                                        "--compare MODEL.onnx|PROBLEM.json --budgets LIST [options]",
                                        "--devices",
                                        NULL};
@@ -598,16 +603,30 @@ static delta_fit_request_t fit_request(const delta_plan_settings_t *settings, co
 static delta_status_t fit_model(const delta_plan_settings_t *settings, const char *model_path, delta_allocator_t allocator) {
   delta_plan_lists_t lists = {0};
   delta_status_t status = make_lists(settings, allocator, &lists);
-  const delta_fit_request_t request = fit_request(settings, model_path, &lists);
+  delta_measuring_t measuring = {.stream = settings->json ? stderr : stdout};
+  delta_fit_request_t request = fit_request(settings, model_path, &lists);
+  request.options.progress = on_measured;
+  request.options.progress_self = &measuring;
   if (!status) status = delta_fit(&request, allocator);
   free_lists(allocator, &lists);
+  return status;
+}
+
+// Percentages are of what a step takes, and so of one batch.
+static delta_status_t check_fit_budgets(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
+  delta_fit_table_t table = {.allocator = allocator};
+  delta_budget_list_t list = {.allocator = allocator};
+  delta_status_t status =
+      settings->batch > 0 ? delta_budgets_parse(settings->budget, &list) : delta_fit_parse_budgets(settings->budget, &table);
+  delta_fit_deinit(&table);
+  delta_budgets_deinit(&list);
   return status;
 }
 
 // What does not go with --fit, and what goes with it alone.
 static delta_status_t check_fit(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
   if (!settings->fit) {
-    const bool is_list = settings->budget && strchr(settings->budget, ',') && !settings->compare;
+    const bool is_list = settings->budget && delta_budgets_are_many(settings->budget) && !settings->compare;
     return is_list
                ? delta_status_make(INVALID_ARGUMENT, "--budget %s: several budgets are for --fit and --compare; give one", settings->budget)
                : DELTA_OK;
@@ -624,10 +643,7 @@ static delta_status_t check_fit(const delta_plan_settings_t *settings, delta_all
       return delta_status_make(INVALID_ARGUMENT, "%s %s: --fit writes no files; leave one of the two out", refused[i].name,
                                refused[i].value);
   }
-  delta_fit_table_t table = {.allocator = allocator};
-  delta_status_t status = settings->budget ? delta_fit_parse_budgets(settings->budget, &table) : DELTA_OK;
-  delta_fit_deinit(&table);
-  return status;
+  return settings->budget ? check_fit_budgets(settings, allocator) : DELTA_OK;
 }
 
 static delta_status_t show_plan(const delta_plan_settings_t *settings, const char *path, const delta_options_t *options,

@@ -55,8 +55,9 @@ delta_status_t delta_fit_parse_budgets(const char *text, delta_fit_table_t *tabl
     char size[SIZE_BYTES] = "";
     uint64_t budget_bytes = 0;
     if (length < sizeof size) memcpy(size, item, length);
-    DELTA_RETURN_IF_ERROR(
-        delta_status_annotate(delta_size_parse(size, &budget_bytes), "--budget %s (with --fit: sizes with commas)", text));
+    DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(size, &budget_bytes),
+                                                "--budget %s (with --fit: sizes with commas; with --batch also percentages and ranges)",
+                                                text));
     if (budget_bytes == 0) return delta_status_make(INVALID_ARGUMENT, "--budget %s: a budget of 0 holds nothing; give sizes above 0", text);
     DELTA_RETURN_IF_ERROR(add_budget(table, budget_bytes));
     item += length;
@@ -200,11 +201,11 @@ static delta_status_t plan_cell(fit_maker_t *maker, int64_t batch, uint64_t budg
 // ---- The table
 
 // A quarter, half, three quarters and all of what the device has.
-static delta_status_t add_default_budgets(fit_maker_t *maker, int64_t start) {
+static delta_status_t add_default_budgets(fit_maker_t *maker) {
   enum { PARTS = 4 };
   delta_plan_summary_t summary;
   bool fits;
-  DELTA_RETURN_IF_ERROR(plan_batch(maker, start, maker->request->options.split, NULL, 0, &summary, &fits));
+  DELTA_RETURN_IF_ERROR(plan_batch(maker, 1, maker->request->options.split, NULL, 0, &summary, &fits));
   for (uint64_t part = 1; part <= PARTS; ++part) DELTA_RETURN_IF_ERROR(add_budget(maker->table, summary.budget_bytes / PARTS * part));
   return DELTA_OK;
 }
@@ -245,16 +246,16 @@ static delta_status_t find_largest_in_parts(fit_maker_t *maker, delta_fit_budget
   return DELTA_OK;
 }
 
-static delta_status_t find_largest(fit_maker_t *maker, int64_t start) {
+static delta_status_t find_largest(fit_maker_t *maker) {
   delta_fit_table_t *table = maker->table;
   for (size_t i = 0; i < table->budgets.count; ++i) {
     delta_fit_budget_t *budget = &table->budgets.items[i];
     maker->budget_bytes = budget->budget_bytes;
     const double bytes = (double)budget->budget_bytes;
-    DELTA_RETURN_IF_ERROR(delta_find_largest(fits_eager, maker, guess_batch(table, eager_bytes, bytes, start), DELTA_MOST_ROWS,
-                                             &budget->eager_largest_batch));
     DELTA_RETURN_IF_ERROR(
-        delta_find_largest(fits_whole, maker, guess_batch(table, minimum_bytes, bytes, start), DELTA_MOST_ROWS, &budget->largest_batch));
+        delta_find_largest(fits_eager, maker, guess_batch(table, eager_bytes, bytes, 1), DELTA_MOST_ROWS, &budget->eager_largest_batch));
+    DELTA_RETURN_IF_ERROR(
+        delta_find_largest(fits_whole, maker, guess_batch(table, minimum_bytes, bytes, 1), DELTA_MOST_ROWS, &budget->largest_batch));
     if (maker->may_split) DELTA_RETURN_IF_ERROR(find_largest_in_parts(maker, budget));
   }
   return DELTA_OK;
@@ -379,14 +380,14 @@ static delta_status_t plan_all(fit_maker_t *maker, FILE *stream) {
 delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table) {
   const char *split = request->options.split;
   fit_maker_t maker = {.request = request, .table = table, .may_split = split && (strcmp(split, "on") == 0 || strcmp(split, "auto") == 0)};
-  const int64_t start = request->options.batch > 0 ? request->options.batch : 1;
-  DELTA_RETURN_IF_ERROR(request->budgets ? delta_fit_parse_budgets(request->budgets, table) : add_default_budgets(&maker, start));
-  DELTA_RETURN_IF_ERROR(find_largest(&maker, start));
+  DELTA_RETURN_IF_ERROR(request->budgets ? delta_fit_parse_budgets(request->budgets, table) : add_default_budgets(&maker));
+  DELTA_RETURN_IF_ERROR(find_largest(&maker));
   DELTA_RETURN_IF_ERROR(choose_rows(table));
   return plan_all(&maker, stream);
 }
 
 delta_status_t delta_fit(const delta_fit_request_t *request, delta_allocator_t allocator) {
+  if (request->options.batch > 0) return delta_fit_sweep(request, allocator);
   delta_fit_table_t table = {.allocator = allocator};
   delta_status_t status = delta_fit_make(request, request->json ? stderr : stdout, &table);
   if (!status && request->json) status = delta_fit_print_json(&table, request);

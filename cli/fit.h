@@ -1,4 +1,4 @@
-// Fit: what batch fits which budget, and how fast it is planned to be: `deltaplan --fit`. Nothing is measured and nothing is written.
+// Fit: what batch fits which budget, and how fast it is planned to be: `deltaplan --fit`; with --batch, what that batch costs within each of many budgets. No plan is written.
 #ifndef DELTA_CLI_FIT_H_
 #define DELTA_CLI_FIT_H_
 
@@ -11,8 +11,8 @@
 
 typedef struct delta_fit_request {
   delta_plan_options_t
-      options; // batch: where the search starts, 0 for 1; time_limit_seconds: of all searches together; budget and profile are not looked at
-  const char *budgets; // sizes with commas; NULL: what the device has free, and three quarters, half and a quarter of it
+      options; // batch: the one that is swept, or 0 for a table of batches, whose costs are estimated; time_limit_seconds: of all searches together
+  const char *budgets; // NULL: some. Without a batch sizes with commas; with one also percentages and ranges (cli/budgets.h)
   bool json;
 } delta_fit_request_t;
 
@@ -58,6 +58,9 @@ void delta_fit_deinit(delta_fit_table_t *table); // Safe with a table that has i
 // To stdout, for people, and as one object.
 void delta_fit_print_text(const delta_fit_table_t *table, const delta_fit_request_t *request);
 DELTA_MUST_USE delta_status_t delta_fit_print_json(const delta_fit_table_t *table, const delta_fit_request_t *request);
+
+// What one batch takes within many budgets, printed.
+DELTA_MUST_USE delta_status_t delta_fit_sweep(const delta_fit_request_t *request, delta_allocator_t allocator);
 
 // All of it.
 DELTA_MUST_USE delta_status_t delta_fit(const delta_fit_request_t *request, delta_allocator_t allocator);

@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "base/status.h"
+#include "cli/budgets.h"
 
 const char *const delta_budget_choices[] = {"N%", "minimum", "unlimited", NULL};
 
@@ -123,16 +124,7 @@ static delta_status_t store_size_text(const option_value_t *value) {
 }
 
 static delta_status_t store_sizes_text(const option_value_t *value) {
-  enum { SIZE_BYTES = 64 };
-  if (!strchr(value->text, ',')) return store_size_text(value);
-  for (const char *item = value->text;; ++item) {
-    const size_t length = strcspn(item, ",");
-    char size[SIZE_BYTES] = "";
-    if (length < sizeof size) memcpy(size, item, length);
-    if (!is_size(size)) return refuse_value(value, "sizes such as 800MB,8GiB");
-    item += length;
-    if (!*item) break;
-  }
+  if (!delta_budgets_are_many(value->text)) return store_size_text(value);
   *(const char **)value->target = value->text;
   return DELTA_OK;
 }

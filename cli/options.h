@@ -21,15 +21,15 @@
 #include "base/text.h"
 
 // X(identifier, type that `offset` points at)
-#define DELTA_OPTION_KINDS(X)                                                                                        \
-  X(FLAG, bool)                     /* true when given; no argument                                               */ \
-  X(FLAG_OFF, bool)                 /* false when given; no argument                                              */ \
-  X(SIZE_TEXT, const char *)        /* "8GiB", or one of `choices`; the choice "N%" stands for any percentage     */ \
-  X(SIZES_TEXT, const char *)       /* the same, or several with commas                                           */ \
-  X(INTEGER, int64_t)               /* decimal, within [minimum, maximum] of the row when these differ            */ \
-  X(NUMBER, double)                 /* finite, within [minimum, maximum] of the row when these differ             */ \
-  X(TEXT, const char *)             /* anything that is not empty                                                 */ \
-  X(TEXT_LIST, delta_option_list_t) /* collects every occurrence; two rows may share one list                     */ \
+#define DELTA_OPTION_KINDS(X)                                                                                          \
+  X(FLAG, bool)                     /* true when given; no argument                                               */   \
+  X(FLAG_OFF, bool)                 /* false when given; no argument                                              */   \
+  X(SIZE_TEXT, const char *)        /* "8GiB", or one of `choices`; the choice "N%" stands for any percentage     */   \
+  X(SIZES_TEXT, const char *)       /* the same, or a list of several (cli/budgets.h), which is left to the program */ \
+  X(INTEGER, int64_t)               /* decimal, within [minimum, maximum] of the row when these differ            */   \
+  X(NUMBER, double)                 /* finite, within [minimum, maximum] of the row when these differ             */   \
+  X(TEXT, const char *)             /* anything that is not empty                                                 */   \
+  X(TEXT_LIST, delta_option_list_t) /* collects every occurrence; two rows may share one list                     */   \
   X(CHOICE, int)                    /* the index of the value in `choices`                                        */
 
 typedef enum delta_option_kind {

@@ -380,6 +380,8 @@ void delta_finder_destroy(delta_finder_t *finder) {
 
 bool delta_finder_is_done(const delta_finder_t *finder) { return finder->is_done; }
 
+const delta_decisions_t *delta_finder_decisions(const delta_finder_t *finder) { return finder->best ? &finder->best_decisions : NULL; }
+
 delta_status_t delta_finder_run(delta_finder_t *finder, const delta_planner_effort_t *effort, delta_schedule_t **out_schedule) {
   *out_schedule = NULL;
   const uint64_t seed = finder->options.effort.seed;

@@ -11,6 +11,8 @@ DELTA_MUST_USE delta_status_t delta_finder_create(const delta_problem_t *problem
                                                   const delta_search_options_t *options, delta_allocator_t allocator,
                                                   delta_finder_t **out_finder);
 void delta_finder_destroy(delta_finder_t *finder); // NULL is fine.
+// The decisions of the fastest plan so far, borrowed until the next run; NULL: there is none.
+const delta_decisions_t *delta_finder_decisions(const delta_finder_t *finder);
 // *out_schedule, the caller's, is the fastest so far, with addresses, waits and times; NULL: none was found.
 DELTA_MUST_USE delta_status_t delta_finder_run(delta_finder_t *finder, const delta_planner_effort_t *effort,
                                                delta_schedule_t **out_schedule);

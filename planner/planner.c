@@ -164,6 +164,10 @@ static const delta_schedule_t *least_schedule(const delta_planner_t *planner) {
 
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner) { return least_schedule(planner)->arena_bytes; }
 
+const delta_decisions_t *delta_planner_decisions(const delta_planner_t *planner) {
+  return planner->finder ? delta_finder_decisions(planner->finder) : NULL;
+}
+
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner) { return planner->base->kept; }
 
 // ---- Within a budget
@@ -278,9 +282,10 @@ static delta_status_t run_finder(delta_planner_t *planner, uint64_t capacity_byt
 
 static delta_status_t search_from(delta_planner_t *planner, uint64_t capacity_bytes, const search_seed_t *seed,
                                   delta_schedule_t **out_found) {
-  const delta_decisions_t start = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
-  const delta_search_options_t options = {
-      .liberties = planner->row->liberties, .capacity_bytes = capacity_bytes, .start = seed->schedule ? &start : NULL};
+  const delta_decisions_t rival = {.items = seed->items.items, .count = seed->items.count, .tail = DELTA_ACTION_REBUILD_DROP};
+  const delta_search_options_t options = {.liberties = planner->row->liberties,
+                                          .capacity_bytes = capacity_bytes,
+                                          .start = seed->schedule ? &rival : planner->options.effort.start};
   DELTA_RETURN_IF_ERROR(delta_finder_create(planner->problem, &planner->base->order, &options, planner->allocator, &planner->finder));
   return run_finder(planner, capacity_bytes, out_found);
 }

@@ -121,7 +121,8 @@ typedef struct delta_planner_effort {
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
   bool goes_on;                     // a search in the capacity of the last goes on from where that ended, and its plan is never slower
-  bool proves_bound;                // plans come with the best lower bound, which takes up to half a second more; else with a quick one
+  const delta_decisions_t *start; // NULL, or what a new search begins with, such as those of another capacity; they need not fit. Borrowed.
+  bool proves_bound;              // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
 
 typedef struct delta_planner_options {
@@ -159,6 +160,8 @@ void delta_planner_set_effort(delta_planner_t *planner, const delta_planner_effo
 uint64_t delta_planner_minimum_bytes(const delta_planner_t *planner);
 // The schedule that keeps everything: the policy's own without a budget. Borrowed.
 const delta_schedule_t *delta_planner_kept(const delta_planner_t *planner);
+// The decisions of the fastest plan that the last search found, borrowed until the planner plans again; NULL: there was no search, or it found none.
+const delta_decisions_t *delta_planner_decisions(const delta_planner_t *planner);
 // Plans within capacity_bytes. DOES_NOT_FIT: the message has the smallest budget, the step that sets it and the largest tensors there; result->minimum_* are set too.
 DELTA_MUST_USE delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result);
 

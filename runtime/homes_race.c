@@ -8,7 +8,6 @@
 #include "runtime/plan_maker.h"
 #include "runtime/plan_race.h"
 
-enum { MOST_HOMES = 3 };
 // With less time there is one search; and where planners take more than this part of it to make.
 static const double least_race_seconds = 1, most_prepare_part = 0.15;
 // A search with another seed is as promising as one with homes whose mark is worse by this part.
@@ -21,7 +20,7 @@ typedef struct delta_homes_race {
   delta_region_t region; // Owns the problems.
   delta_contestant_t contestants[DELTA_MOST_CONTESTANTS];
   uint32_t below_counts[DELTA_MOST_CONTESTANTS]; // by contestant: how many states lie below
-  delta_problem_t *problems[MOST_HOMES];         // by contestant: of those with homes of their own; NULL: the maker's
+  delta_problem_t *problems[DELTA_MOST_HOMES];         // by contestant: of those with homes of their own; NULL: the maker's
   uint32_t count;
   uint32_t leader; // its planner is the maker's first, who owns it; the race owns the others
 } delta_homes_race_t;
@@ -38,8 +37,7 @@ static uint32_t count_moments(const delta_plan_maker_t *maker) {
   return count;
 }
 
-// As few states below as there have to be; and where more may help, all that may, or the moments alone.
-static uint32_t list_homes(const delta_plan_maker_t *maker, uint32_t counts[MOST_HOMES]) {
+uint32_t delta_plan_maker_list_homes(const delta_plan_maker_t *maker, uint32_t counts[DELTA_MOST_HOMES]) {
   const uint32_t least = maker->below_count, most = maker->movable_count, moments = count_moments(maker);
   uint32_t count = 0;
   counts[count++] = least;
@@ -79,8 +77,8 @@ static delta_status_t make_planner(void *self, uint32_t index) {
 
 // The first contestant has the maker's planner, and goes on from where that is.
 static delta_status_t enter_homes(delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t thread_count) {
-  uint32_t counts[MOST_HOMES];
-  const uint32_t home_count = list_homes(maker, counts);
+  uint32_t counts[DELTA_MOST_HOMES];
+  const uint32_t home_count = delta_plan_maker_list_homes(maker, counts);
   delta_status_t status = DELTA_OK;
   delta_contestant_t *first = add_contestant(maker, race, counts[0]);
   first->planner = maker->planners[0];
@@ -155,7 +153,7 @@ static void keep_only(delta_homes_race_t *race, uint32_t below_count) {
 static bool may_race(const delta_plan_maker_t *maker, double limit_seconds) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   const bool is_needed = delta_planner_kept(maker->planners[0])->arena_bytes > delta_plan_maker_capacity(maker);
-  return maker->policy == DELTA_POLICY_DELTA && is_needed && totals->budget_bytes >= totals->minimum_budget_bytes &&
+  return maker->policy == DELTA_POLICY_DELTA && is_needed && !maker->keeps_planners && totals->budget_bytes >= totals->minimum_budget_bytes &&
          limit_seconds >= least_race_seconds && maker->prepare_seconds <= most_prepare_part * limit_seconds;
 }
 

@@ -90,7 +90,7 @@ delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker) {
 // Takes the number that is wanted, unless it does not fit.
 static delta_status_t take_wanted(delta_plan_maker_t *maker, bool *out_taken) {
   const uint32_t count = *maker->wanted_below < maker->movable_count ? *maker->wanted_below : maker->movable_count;
-  uint64_t minimum_bytes = count == maker->movable_count ? maker->plan->totals.state_bytes + maker->below_program_bytes : 0;
+  uint64_t minimum_bytes = delta_plan_maker_least_budget(maker);
   if (maker->below_count != count) DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_below(maker, count, &minimum_bytes));
   *out_taken = minimum_bytes <= maker->plan->totals.budget_bytes;
   return DELTA_OK;

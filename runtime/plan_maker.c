@@ -2,12 +2,22 @@
 #include "runtime/plan_maker.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "plans/problem_json.h"
 #include "runtime/plan_options.h"
+
+uint64_t delta_plan_maker_least_budget(const delta_plan_maker_t *maker) {
+  uint64_t minimum_bytes = 0;
+  for (uint32_t i = 0; i < maker->part_count; ++i) {
+    const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
+    if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
+  }
+  return delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+}
 
 delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const delta_program_parts_t *parts, delta_planner_t **out_planner) {
   const bool is_solved = maker->policy == DELTA_POLICY_CHECKMATE && delta_cbc_is_installed();
@@ -17,18 +27,14 @@ delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const de
 
 // Planners of the programs from the one at `first` on, for the states' homes of the moment; those before stay.
 static delta_status_t prepare_from(delta_plan_maker_t *maker, uint32_t first, uint64_t *out_minimum_bytes) {
-  uint64_t minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {
     DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-    if (i >= first) {
-      delta_planner_destroy(maker->planners[i]);
-      maker->planners[i] = NULL;
-      DELTA_RETURN_IF_ERROR(delta_plan_maker_make_planner(maker, &maker->parts[i], &maker->planners[i]));
-    }
-    const uint64_t program_bytes = delta_planner_minimum_bytes(maker->planners[i]);
-    if (program_bytes > minimum_bytes) minimum_bytes = program_bytes;
+    if (i < first) continue;
+    delta_planner_destroy(maker->planners[i]);
+    maker->planners[i] = NULL;
+    DELTA_RETURN_IF_ERROR(delta_plan_maker_make_planner(maker, &maker->parts[i], &maker->planners[i]));
   }
-  *out_minimum_bytes = delta_size_round_up(maker->plan->totals.state_bytes + minimum_bytes, maker->device->granule_bytes);
+  *out_minimum_bytes = delta_plan_maker_least_budget(maker);
   return DELTA_OK;
 }
 
@@ -49,9 +55,54 @@ delta_status_t delta_plan_maker_set_below(delta_plan_maker_t *maker, uint32_t co
   return DELTA_OK;
 }
 
+// ---- Planners that are kept
+
+// Where there is no place, those that have not been wanted for longest go.
+void delta_plan_maker_put_away(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners) {
+  delta_planner_set_t set = {.below_count = count};
+  memcpy(set.planners, inout_planners, sizeof set.planners);
+  memset(inout_planners, 0, sizeof set.planners);
+  if (!set.planners[0]) return;
+  delta_planner_set_t surplus = set;
+  if (maker->keeps_planners) {
+    const bool is_full = maker->shelf_count == DELTA_SHELF_PLACES;
+    surplus = is_full ? maker->shelf[0] : (delta_planner_set_t){0};
+    if (is_full) memmove(&maker->shelf[0], &maker->shelf[1], --maker->shelf_count * sizeof *maker->shelf);
+    maker->shelf[maker->shelf_count++] = set;
+  }
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(surplus.planners[i]);
+}
+
+static bool take_from_shelf(delta_plan_maker_t *maker, uint32_t count) {
+  for (uint32_t s = 0; s < maker->shelf_count; ++s) {
+    if (maker->shelf[s].below_count != count) continue;
+    memcpy(maker->planners, maker->shelf[s].planners, sizeof maker->planners);
+    memmove(&maker->shelf[s], &maker->shelf[s + 1], (--maker->shelf_count - s) * sizeof *maker->shelf);
+    return true;
+  }
+  return false;
+}
+
+void delta_plan_maker_clear_shelf(delta_plan_maker_t *maker) {
+  for (uint32_t s = 0; s < maker->shelf_count; ++s) {
+    for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker->shelf[s].planners[i]);
+  }
+  maker->shelf_count = 0;
+}
+
+// Problems say where states live.
+static delta_status_t tell_homes(delta_plan_maker_t *maker) {
+  for (uint32_t i = 0; i < maker->part_count; ++i) DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
+  return DELTA_OK;
+}
+
 delta_status_t delta_plan_maker_prepare_below(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
+  delta_plan_maker_put_away(maker, maker->below_count, maker->planners);
   DELTA_RETURN_IF_ERROR(delta_plan_maker_set_below(maker, count));
-  return delta_plan_maker_prepare(maker, out_minimum_bytes);
+  if (!take_from_shelf(maker, count)) return delta_plan_maker_prepare(maker, out_minimum_bytes);
+  maker->prepare_seconds = 0;
+  *out_minimum_bytes = delta_plan_maker_least_budget(maker);
+  return tell_homes(maker);
 }
 
 delta_status_t delta_plan_maker_prepare_beside(delta_plan_maker_t *maker, uint32_t count, uint64_t *out_minimum_bytes) {
@@ -70,8 +121,7 @@ void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t *
 delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners) {
   delta_plan_maker_swap_planners(maker, inout_planners);
   DELTA_RETURN_IF_ERROR(delta_plan_maker_set_below(maker, count));
-  for (uint32_t i = 0; i < maker->part_count; ++i) DELTA_RETURN_IF_ERROR(delta_plan_apply_homes(maker->plan, maker->parts[i].problem));
-  return DELTA_OK;
+  return tell_homes(maker);
 }
 
 // ---- Planning within the budget
@@ -95,6 +145,7 @@ void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, dou
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,
                                          .goes_on = true,
+                                         .start = index == 0 ? maker->start : NULL,
                                          .proves_bound = proves_bound};
   delta_planner_set_effort(maker->planners[index], &effort);
 }

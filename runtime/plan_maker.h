@@ -6,7 +6,13 @@
 #include "runtime/integer_solver.h"
 #include "runtime/program.h"
 
-enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9 };
+enum { DELTA_MOST_PROGRAMS = 3, DELTA_BUDGETS_TRIED = 9, DELTA_SHELF_PLACES = 6, DELTA_MOST_HOMES = 3 };
+
+// Planners that are not in use, kept with what their searches found until states lie as they were made for again.
+typedef struct delta_planner_set {
+  uint32_t below_count;
+  delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the maker's parts.
+} delta_planner_set_t;
 
 // What one call works on.
 typedef struct delta_plan_maker {
@@ -23,6 +29,9 @@ typedef struct delta_plan_maker {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the parts.
   uint32_t *movable;                              // states that may lie below, in the order in which they go there
   uint32_t movable_count, below_count;
+  bool keeps_planners;                           // for other states below; set by who plans within many budgets
+  delta_planner_set_t shelf[DELTA_SHELF_PLACES]; // the last used last
+  uint32_t shelf_count;
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
   double start_seconds;
@@ -33,6 +42,7 @@ typedef struct delta_plan_maker {
   const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
   bool tries_homes;                       // more states below than there have to be may make the step faster
   struct delta_homes_race *race;          // Owned; searches for the first program's plan that go on side by side, or NULL
+  const delta_decisions_t *start;         // NULL, or what searches for the first program's plan begin with
   bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
   uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
   uint64_t resident_program_bytes,
@@ -53,6 +63,8 @@ void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the 
 // A planner of a program. Several threads may make some at once.
 DELTA_MUST_USE delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const delta_program_parts_t *parts,
                                                             delta_planner_t **out_planner);
+// The least budget that holds every program, with the planners and the states' homes of the moment.
+uint64_t delta_plan_maker_least_budget(const delta_plan_maker_t *maker);
 // What does not depend on the budget: planners for the states' homes of the moment, and the least budget that holds every program.
 DELTA_MUST_USE delta_status_t delta_plan_maker_prepare(delta_plan_maker_t *maker, uint64_t *out_minimum_bytes);
 // The same with the first `count` of the states that may lie below.
@@ -63,6 +75,9 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_prepare_beside(delta_plan_maker_t
 DELTA_MUST_USE delta_status_t delta_plan_maker_set_below(delta_plan_maker_t *maker, uint32_t count);
 // What the budget leaves a program beside the states that do not lie below.
 uint64_t delta_plan_maker_capacity(const delta_plan_maker_t *maker);
+// Done with for now: planners that were made for `count` states below are kept where the maker keeps planners, else destroyed. Leaves NULLs.
+void delta_plan_maker_put_away(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners);
+void delta_plan_maker_clear_shelf(delta_plan_maker_t *maker);
 // Exchanges the planners with others, which may be NULL: planners that were set aside keep what their searches found.
 void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners);
 // Goes back to planners that were set aside, made for `count` states below; those of the moment take their place.
@@ -73,7 +88,9 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
 // The same, and later, by delta_plan_maker_race, more of them where the step is faster with them there.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
-// Where there is time for more than one search, it is for searches with several seeds and homes that go on side by side, on as many threads as the process has processors. The first
+// Numbers of states below that are worth a try after that: as few as there have to be; and where more may help, all that may, or the moments alone. Returns how many there are.
+uint32_t delta_plan_maker_list_homes(const delta_plan_maker_t *maker, uint32_t counts[DELTA_MOST_HOMES]);
+// Where there is time for more than one search, and planners are not kept, it is for searches with several seeds and homes that go on side by side, on as many threads as the process has processors. The first
 // planner and the states' homes are then those of the fastest plan, and *inout_limit_seconds, what the search may take, is 0. A later call goes on.
 DELTA_MUST_USE delta_status_t delta_plan_maker_race(delta_plan_maker_t *maker, double *inout_limit_seconds);
 void delta_homes_race_close(struct delta_homes_race *race); // NULL is fine.

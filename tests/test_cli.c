@@ -136,7 +136,14 @@ Test(cli, wrong_usage_of_fit, .timeout = 120) {
       {"deltaplan --fit model.onnx --budget 1GiB,0", "--budget|0"},
       {"deltaplan --fit model.onnx --budget 50%", "--budget|50%|sizes"},
       {"deltaplan --fit model.onnx --budget minimum", "--budget|minimum|sizes"},
+      {"deltaplan --fit model.onnx --budget 4%..100%", "--budget|4%..100%|--batch"},
+      {"deltaplan --fit model.onnx --batch 4 --budget 4%..100%:2", "--budget|4%..100%:2|mixes"},
+      {"deltaplan --fit model.onnx --batch 4 --budget 100%..4%", "--budget|100%..4%"},
+      {"deltaplan --fit model.onnx --batch 4 --budget 50%,much", "--budget|much"},
+      {"deltaplan --fit model.onnx --batch 4 --budget 0", "--budget|0"},
+      {"deltaplan --fit model.onnx --batch 4 --report p.html", "--report|--fit"},
       {"deltaplan model.onnx --budget 1GiB,2GiB", "--budget|--fit"},
+      {"deltaplan model.onnx --budget 4%..100%", "--budget|4%..100%|--fit"},
   };
   delta_workplace_t w;
   delta_workplace_open(&w);

@@ -69,7 +69,7 @@ Test(format_pages, problem) {
   delta_problem_free(problem);
 }
 
-// Metrics of a step and an evaluation with all that they may have, and of a plan.
+// Metrics of a step and an evaluation with all that they may have, of a plan, and of a sweep.
 Test(format_pages, output, .timeout = 60) {
   const delta_train_step_t step = {.has_gradient_norm = true, .host_bytes = 4096};
   const delta_train_evaluation_t evaluation = {.has_accuracy = true};
@@ -83,7 +83,10 @@ Test(format_pages, output, .timeout = 60) {
   delta_test_must(delta_metrics_write_evaluation(&metrics, &evaluation));
   delta_test_must(delta_metrics_close(&metrics));
   delta_workplace_expect(&w, "deltaplan model.onnx --loss cross_entropy --batch 4 --json > plan.json");
-  delta_workplace_expect(&w, "(echo '['; head -n 1 m.jsonl; echo ,; tail -n 1 m.jsonl; echo ,; cat plan.json; echo ']') > all.json");
+  delta_workplace_expect(
+      &w, "deltaplan --fit model.onnx --loss cross_entropy --batch 4 --profile estimate --budget 1,unlimited --json > sweep.json");
+  delta_workplace_expect(
+      &w, "(echo '['; head -n 1 m.jsonl; echo ,; tail -n 1 m.jsonl; echo ,; cat plan.json; echo ,; cat sweep.json; echo ']') > all.json");
   char *text = delta_workplace_read(&w, "all.json");
   cr_assert_not_null(text);
   delta_test_expect_page("output.md", text, NULL);
