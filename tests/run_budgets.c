@@ -243,12 +243,21 @@ static bool take_option(arguments_t *arguments, const char *option, const char *
   return true;
 }
 
+static int print_usage(void) {
+  fprintf(stderr,
+          "usage: run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
+          "[--time-limit SECONDS] [--device NAME] [--granule BYTES] [--partial all-but-one|half]; FOLDER has models or a folder per model\n");
+  return 2;
+}
+
 int main(int argc, char **argv) {
   enum { SKIPPED = 77 };
   static arguments_t arguments = {.settings = {.threads = 1, .policy = "delta", .time_limit_seconds = 1}};
   for (int k = 1; k < argc; ++k) {
     if (k + 1 < argc && take_option(&arguments, argv[k], argv[k + 1])) {
       ++k;
+    } else if (strncmp(argv[k], "--", 2) == 0) {
+      return print_usage();
     } else {
       arguments.has_folder = true;
       arguments.count = delta_test_list_models(argv[k], arguments.models, arguments.count, MOST_MODELS);
@@ -259,13 +268,7 @@ int main(int argc, char **argv) {
     printf("skip: the shared material is not there\n");
     return SKIPPED;
   }
-  if (arguments.count == 0) {
-    fprintf(
-        stderr,
-        "usage: run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
-        "[--time-limit SECONDS] [--device NAME] [--granule BYTES] [--partial all-but-one|half]; FOLDER has models or a folder per model\n");
-    return 2;
-  }
+  if (arguments.count == 0) return print_usage();
   totals_t totals = {0};
   for (size_t k = 0; k < arguments.count; ++k) {
     const bool is_asked = !arguments.only || strcmp(arguments.only, arguments.models[k].name) == 0;
