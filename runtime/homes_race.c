@@ -10,8 +10,9 @@
 
 // With less time there is one search; and where planners take more than this part of it to make.
 static const double least_race_seconds = 1, most_prepare_part = 0.15;
+static const double most_opening_part = 0.3; // of the limit
 // A search with another seed is as promising as one with homes whose mark is worse by this part.
-static const double seed_margin = 2e-3;
+static const double seed_margin = 1e-2;
 // Searches count up from their seeds.
 static const uint64_t seed_step = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -110,7 +111,7 @@ static delta_status_t open_race(delta_plan_maker_t *maker, const delta_race_opti
   race->allocator = maker->allocator;
   delta_region_init(&race->region, maker->allocator);
   DELTA_RETURN_IF_ERROR(enter_homes(maker, race, options->thread_count));
-  if (race->count > 1) DELTA_RETURN_IF_ERROR(delta_race_open(race->contestants, race->count, options));
+  if (race->count > 1 || maker->options->begin_with_rivals) DELTA_RETURN_IF_ERROR(delta_race_open(race->contestants, race->count, options));
   return options->thread_count > 1 ? enter_seeds(maker, race) : DELTA_OK;
 }
 
@@ -179,7 +180,9 @@ delta_status_t delta_plan_maker_race(delta_plan_maker_t *maker, double *inout_li
     DELTA_RETURN_IF_ERROR(open_race(maker, &options));
   }
   *inout_limit_seconds = 0;
-  options.limit_seconds = fmax(0, options.limit_seconds - (delta_clock_seconds() - start_seconds));
+  // The time of rivals that searches begin with does not count.
+  const double spent_seconds = delta_clock_seconds() - start_seconds, most_part = maker->options->begin_with_rivals ? most_opening_part : 1;
+  options.limit_seconds -= fmin(spent_seconds, most_part * options.limit_seconds);
   DELTA_RETURN_IF_ERROR(delta_race_run(maker->race->contestants, maker->race->count, &options));
   return take_fastest(maker);
 }

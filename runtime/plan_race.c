@@ -132,6 +132,7 @@ static race_t make_race(delta_contestant_t *contestants, uint32_t count, const d
 delta_status_t delta_race_open(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options) {
   race_t race = make_race(contestants, count, options);
   if (options->evaluation_limit == 0) race.lap_seconds = opening_part * options->limit_seconds;
+  race.end_seconds = INFINITY; // each lap has its own; before it the plans of rivals may take theirs
   if (race.lap_evaluations == 0 || race.lap_evaluations > OPENING_EVALUATIONS) race.lap_evaluations = OPENING_EVALUATIONS;
   return run(&race);
 }
