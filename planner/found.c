@@ -156,12 +156,12 @@ static delta_status_t lay_out_held(const delta_finder_t *finder, const finder_pl
   return status;
 }
 
-// How addresses are looked for, those that are found most often first: copies back come as late as they can, or as early; at last they may have to wait for what is still in use.
-// What is easy is found in haste.
+// How addresses are looked for: copies back come as early as they can, which leaves most time for surprises, or as late; or may have to wait for what is still in use. What is easy is
+// found in haste.
 typedef struct finder_layout {
   bool is_late, is_held, is_hasty;
 } finder_layout_t;
-static const finder_layout_t layouts[] = {{true, true, true}, {false, true, true}, {true, false, true}, {true, true, false}};
+static const finder_layout_t layouts[] = {{false, true, true}, {true, true, true}, {true, false, true}, {true, true, false}};
 
 static delta_status_t lay_out_one(const delta_finder_t *finder, const finder_layout_t *layout, delta_schedule_t **out_schedule) {
   DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layout->is_late,
