@@ -21,7 +21,7 @@ typedef struct delta_homes_race {
   delta_region_t region; // Owns the problems.
   delta_contestant_t contestants[DELTA_MOST_CONTESTANTS];
   uint32_t below_counts[DELTA_MOST_CONTESTANTS]; // by contestant: how many states lie below
-  delta_problem_t *problems[DELTA_MOST_HOMES];         // by contestant: of those with homes of their own; NULL: the maker's
+  delta_problem_t *problems[DELTA_MOST_HOMES];   // by contestant: of those with homes of their own; NULL: the maker's
   uint32_t count;
   uint32_t leader; // its planner is the maker's first, who owns it; the race owns the others
 } delta_homes_race_t;
@@ -154,8 +154,9 @@ static void keep_only(delta_homes_race_t *race, uint32_t below_count) {
 static bool may_race(const delta_plan_maker_t *maker, double limit_seconds) {
   const delta_plan_totals_t *totals = &maker->plan->totals;
   const bool is_needed = delta_planner_kept(maker->planners[0])->arena_bytes > delta_plan_maker_capacity(maker);
-  return maker->policy == DELTA_POLICY_DELTA && is_needed && !maker->keeps_planners && totals->budget_bytes >= totals->minimum_budget_bytes &&
-         limit_seconds >= least_race_seconds && maker->prepare_seconds <= most_prepare_part * limit_seconds;
+  return maker->policy == DELTA_POLICY_DELTA && is_needed && !maker->keeps_planners &&
+         totals->budget_bytes >= totals->minimum_budget_bytes && limit_seconds >= least_race_seconds &&
+         maker->prepare_seconds <= most_prepare_part * limit_seconds;
 }
 
 // The fastest plan's contestant leads, if its homes are good for all programs; the first one's are.

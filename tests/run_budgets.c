@@ -244,9 +244,10 @@ static bool take_option(arguments_t *arguments, const char *option, const char *
 }
 
 static int print_usage(void) {
-  fprintf(stderr,
-          "usage: run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
-          "[--time-limit SECONDS] [--device NAME] [--granule BYTES] [--partial all-but-one|half]; FOLDER has models or a folder per model\n");
+  fprintf(
+      stderr,
+      "usage: run_budgets [FOLDER...] [--threads N] [--model NAME] [--graph NAME] [--batch N] [--optimizer NAME] [--policy NAME] "
+      "[--time-limit SECONDS] [--device NAME] [--granule BYTES] [--partial all-but-one|half]; FOLDER has models or a folder per model\n");
   return 2;
 }
 
