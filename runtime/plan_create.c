@@ -345,9 +345,7 @@ delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker, delta_plan_t *
 }
 
 void delta_plan_maker_close(delta_plan_maker_t *maker) {
-  delta_plan_maker_clear_shelf(maker);
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker->planners[i]);
-  delta_homes_race_close(maker->race);
+  delta_plan_maker_drop_planners(maker);
   for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_program_deinit(&maker->parts[i]);
   delta_locked_allocator_deinit(&maker->locked);
   delta_profiler_destroy(maker->choice.profiler);

@@ -83,11 +83,22 @@ static bool take_from_shelf(delta_plan_maker_t *maker, uint32_t count) {
   return false;
 }
 
-void delta_plan_maker_clear_shelf(delta_plan_maker_t *maker) {
+static void clear_shelf(delta_plan_maker_t *maker) {
   for (uint32_t s = 0; s < maker->shelf_count; ++s) {
     for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker->shelf[s].planners[i]);
   }
   maker->shelf_count = 0;
+}
+
+// A race's leader has a problem of the race.
+void delta_plan_maker_drop_planners(delta_plan_maker_t *maker) {
+  clear_shelf(maker);
+  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) {
+    delta_planner_destroy(maker->planners[i]);
+    maker->planners[i] = NULL;
+  }
+  delta_homes_race_close(maker->race);
+  maker->race = NULL;
 }
 
 // Problems say where states live.

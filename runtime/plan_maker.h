@@ -77,7 +77,8 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_set_below(delta_plan_maker_t *mak
 uint64_t delta_plan_maker_capacity(const delta_plan_maker_t *maker);
 // Done with for now: planners that were made for `count` states below are kept where the maker keeps planners, else destroyed. Leaves NULLs.
 void delta_plan_maker_put_away(delta_plan_maker_t *maker, uint32_t count, delta_planner_t **inout_planners);
-void delta_plan_maker_clear_shelf(delta_plan_maker_t *maker);
+// All planners there are, those put away and those that race too.
+void delta_plan_maker_drop_planners(delta_plan_maker_t *maker);
 // Exchanges the planners with others, which may be NULL: planners that were set aside keep what their searches found.
 void delta_plan_maker_swap_planners(delta_plan_maker_t *maker, delta_planner_t **inout_planners);
 // Goes back to planners that were set aside, made for `count` states below; those of the moment take their place.

@@ -68,7 +68,7 @@ delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allo
       .options = &plan_options, .allocator = allocator, .device = &granules, .other_program_bytes = options->other_program_bytes};
   delta_locked_allocator_init(&maker.locked, allocator);
   delta_status_t status = refit(options, &maker);
-  for (uint32_t i = 0; i < DELTA_MOST_PROGRAMS; ++i) delta_planner_destroy(maker.planners[i]);
+  delta_plan_maker_drop_planners(&maker);
   delta_locked_allocator_deinit(&maker.locked);
   if (status) {
     delta_plan_free(maker.plan);

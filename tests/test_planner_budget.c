@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/support/planning.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trial.h"
 #include "tests/support/support.h"
 
@@ -25,9 +26,15 @@ static void expect_plan(const delta_problem_t *problem, delta_planner_t *planner
   delta_schedule_free(result.schedule);
 }
 
+#ifdef DELTA_TEST_SANITIZED
+enum { BUDGET_SEEDS = 120 };
+#else
+enum { BUDGET_SEEDS = 600 };
+#endif
+
 Test(planner_budget, the_smallest_budget_is_exact) {
   double kept_bytes = 0, least_bytes = 0;
-  for (uint64_t seed = 0; seed < 600; ++seed) {
+  for (uint64_t seed = 0; seed < BUDGET_SEEDS; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 50));
     if (seed % 2) delta_test_move_states_below(problem, seed);
     delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA_FIXED), *keeper = make_planner(problem, DELTA_POLICY_NONE);
