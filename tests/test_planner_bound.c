@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "tests/support/planning.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/support.h"
 
 static double bound_of(const delta_problem_t *problem, uint64_t capacity_bytes, double enough_seconds) {
@@ -123,7 +124,7 @@ static delta_problem_t *make_random_problem(const plan_case_t *c, uint64_t seed)
 // Random problems, at budgets from the least to half of the way to keeping everything: no plan of any policy is faster.
 ParameterizedTest(plan_case_t *c, planner_bound, never_above_a_plan, .timeout = 250) {
   static const delta_policy_t policies[] = {DELTA_POLICY_DELTA, DELTA_POLICY_SWAP, DELTA_POLICY_RECOMPUTE};
-  for (uint64_t seed = 0; seed < c->seeds; ++seed) {
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(c->seeds); ++seed) {
     delta_problem_t *problem = make_random_problem(c, seed);
     const delta_planner_options_t options = {
         .policy = policies[seed % 3], .listed_order = true, .effort = {.evaluation_limit = 100, .seed = seed}};

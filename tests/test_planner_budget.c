@@ -26,15 +26,9 @@ static void expect_plan(const delta_problem_t *problem, delta_planner_t *planner
   delta_schedule_free(result.schedule);
 }
 
-#ifdef DELTA_TEST_SANITIZED
-enum { BUDGET_SEEDS = 120 };
-#else
-enum { BUDGET_SEEDS = 600 };
-#endif
-
 Test(planner_budget, the_smallest_budget_is_exact) {
   double kept_bytes = 0, least_bytes = 0;
-  for (uint64_t seed = 0; seed < BUDGET_SEEDS; ++seed) {
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(600); ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 50));
     if (seed % 2) delta_test_move_states_below(problem, seed);
     delta_planner_t *planner = make_planner(problem, DELTA_POLICY_DELTA_FIXED), *keeper = make_planner(problem, DELTA_POLICY_NONE);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "planner/pack.h"
 #include "tests/support/planning.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/support.h"
 
 typedef struct block_list {
@@ -78,7 +79,7 @@ static uint64_t pack(block_list_t *list) { return pack_into(list, UINT64_MAX); }
 
 Test(planner_pack, random_blocks_never_overlap) {
   static block_list_t list;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(1500); ++seed) {
     delta_test_numbers_t numbers = {seed};
     list = (block_list_t){0};
     const uint64_t count = delta_test_number(&numbers, 60), steps = 1 + delta_test_number(&numbers, 40);
@@ -114,7 +115,7 @@ static void add_whole(block_list_t *list, delta_test_numbers_t *numbers, uint32_
 
 Test(planner_pack, groups_keep_their_form) {
   static block_list_t list;
-  for (uint64_t seed = 0; seed < 600; ++seed) {
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(600); ++seed) {
     delta_test_numbers_t numbers = {seed};
     list = (block_list_t){0};
     const uint64_t count = 1 + delta_test_number(&numbers, 30), steps = 1 + delta_test_number(&numbers, 40);

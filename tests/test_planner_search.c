@@ -6,6 +6,7 @@
 #include "planner/found.h"
 #include "planner/retime.h"
 #include "tests/support/planning.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trial.h"
 #include "tests/support/support.h"
 
@@ -107,7 +108,7 @@ static delta_search_result_t search(const delta_problem_t *problem, uint64_t cap
 }
 
 Test(planner_search, the_same_effort_gives_the_same_plan_and_more_effort_no_worse_one) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(60); ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 40);
     delta_schedule_t *kept = delta_test_kept_schedule(problem, true);
     const uint64_t capacity_bytes = kept->peak_bytes * 7 / 10;

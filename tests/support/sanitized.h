@@ -17,4 +17,11 @@
 #define DELTA_TEST_FINDS_RACES
 #endif
 
+// How many of so many random cases are tried: fewer where each of them takes many times as long.
+#ifdef DELTA_TEST_SANITIZED
+#define DELTA_TEST_SEEDS(count) (((count) + 4) / 5)
+#else
+#define DELTA_TEST_SEEDS(count) (count)
+#endif
+
 #endif // DELTA_TESTS_SUPPORT_SANITIZED_H_
