@@ -376,7 +376,7 @@ static delta_status_t keep_last(delta_planner_t *planner, uint64_t capacity_byte
 
 delta_status_t delta_planner_plan(delta_planner_t *planner, uint64_t capacity_bytes, delta_planner_result_t *out_result) {
   *out_result = (delta_planner_result_t){.minimum_step = DELTA_PROBLEM_NONE};
-  const bool goes_on = planner->options.effort.goes_on && planner->finder && planner->last_capacity_bytes == capacity_bytes;
+  const bool goes_on = planner->options.effort.goes_on && planner->last.schedule && planner->last_capacity_bytes == capacity_bytes;
   if (!goes_on) forget_search(planner);
   delta_status_t status = goes_on ? go_on(planner, capacity_bytes, out_result) : plan_within(planner, capacity_bytes, out_result);
   out_result->is_exhausted = !planner->finder || delta_finder_is_done(planner->finder);

@@ -99,7 +99,8 @@ static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_r
     if (first->is_left_behind) continue;
     delta_contestant_t *contestant = add_contestant(maker, race, race->below_counts[i % home_count]);
     contestant->capacity_bytes = first->capacity_bytes;
-    contestant->mark_seconds = first->mark_seconds * (1 + seed_margin * (i / home_count));
+    const uint32_t seeds_before = i / home_count;
+    contestant->mark_seconds = first->mark_seconds * (1 + seed_margin * seeds_before);
     DELTA_RETURN_IF_ERROR(delta_planner_fork(first->planner, &contestant->planner));
   }
   return DELTA_OK;
