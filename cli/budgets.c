@@ -21,7 +21,8 @@ typedef struct amount {
 static delta_status_t add_text(delta_budget_list_t *list, const char *option_value, const char *text) {
   char *copy = NULL;
   if (list->texts.count == DELTA_MOST_BUDGETS)
-    return delta_status_make(INVALID_ARGUMENT, "--budget %s: more than %d budgets; take a larger step", option_value, DELTA_MOST_BUDGETS);
+    return delta_status_make(INVALID_ARGUMENT, "%s %s: more than %d budgets; take a larger step", list->option, option_value,
+                             DELTA_MOST_BUDGETS);
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(list->allocator, strlen(text) + 1, &copy));
   memcpy(copy, text, strlen(text) + 1);
   delta_status_t status = delta_array_push(list->allocator, &list->texts, &copy);
@@ -57,12 +58,13 @@ static delta_status_t add_range(delta_budget_list_t *list, const char *option_va
   bool is_range = parse_amount(item, mark, &from) && parse_amount(to_text, colon ? colon : end, &to);
   step = from;
   if (colon) is_range = is_range && parse_amount(colon + 1, end, &step);
-  if (!is_range) return delta_status_make(INVALID_ARGUMENT, "--budget %s: '%s': %s, of amounts above 0", option_value, item, range_help);
+  if (!is_range)
+    return delta_status_make(INVALID_ARGUMENT, "%s %s: '%s': %s, of amounts above 0", list->option, option_value, item, range_help);
   if (from.is_percentage != to.is_percentage || from.is_percentage != step.is_percentage)
-    return delta_status_make(INVALID_ARGUMENT, "--budget %s: '%s' mixes percentages and sizes; %s", option_value, item, range_help);
+    return delta_status_make(INVALID_ARGUMENT, "%s %s: '%s' mixes percentages and sizes; %s", list->option, option_value, item, range_help);
   if (to.value < from.value)
-    return delta_status_make(INVALID_ARGUMENT, "--budget %s: '%s' ends before it begins; give the smaller budget first", option_value,
-                             item);
+    return delta_status_make(INVALID_ARGUMENT, "%s %s: '%s' ends before it begins; give the smaller budget first", list->option,
+                             option_value, item);
   const double whole_steps = floor((to.value - from.value) / step.value + 1e-6);
   for (double i = 0; i <= whole_steps; ++i)
     DELTA_RETURN_IF_ERROR(
@@ -76,8 +78,8 @@ static delta_status_t add_item(delta_budget_list_t *list, const char *option_val
   const bool is_word = strcmp(item, "minimum") == 0 || strcmp(item, "unlimited") == 0;
   if (is_word || parse_amount(item, item + strlen(item), &amount)) return add_text(list, option_value, item);
   return delta_status_make(INVALID_ARGUMENT,
-                           "--budget %s: '%s' is no budget above 0: give sizes, percentages, minimum, unlimited or ranges, with commas",
-                           option_value, item);
+                           "%s %s: '%s' is no budget above 0: give sizes, percentages, minimum, unlimited or ranges, with commas",
+                           list->option, option_value, item);
 }
 
 bool delta_budgets_are_many(const char *text) { return strchr(text, ',') || strstr(text, range_mark); }
@@ -86,7 +88,8 @@ delta_status_t delta_budgets_parse(const char *text, delta_budget_list_t *list) 
   for (const char *from = text;; ++from) {
     const size_t length = strcspn(from, ",");
     char item[ITEM_BYTES] = "";
-    if (length >= sizeof item) return delta_status_make(INVALID_ARGUMENT, "--budget %s: '%.*s' is no budget", text, (int)length, from);
+    if (length >= sizeof item)
+      return delta_status_make(INVALID_ARGUMENT, "%s %s: '%.*s' is no budget", list->option, text, (int)length, from);
     memcpy(item, from, length);
     DELTA_RETURN_IF_ERROR(add_item(list, text, item));
     from += length;

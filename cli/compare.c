@@ -3,14 +3,13 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
+#include "cli/budgets.h"
 #include "planner/planner.h"
 
-enum { MOST_BUDGETS = 64 };
 // Delta counts as beaten when another policy is faster by more than this part of the step.
 static const double tie_part = 1e-9;
 
@@ -144,32 +143,18 @@ static delta_status_t compare_budget(comparison_t *comparison, uint64_t budget_b
 
 // ---- All budgets
 
-static delta_status_t parse_budget(const char *text, uint64_t whole_bytes, uint64_t *out_bytes) {
-  const size_t length = strlen(text);
-  if (length > 1 && text[length - 1] == '%') {
-    char *end = NULL;
-    const double percent = strtod(text, &end);
-    if (end == text + length - 1 && percent > 0 && percent <= 1e6) {
-      *out_bytes = (uint64_t)((double)whole_bytes * percent / 100);
-      return DELTA_OK;
-    }
-    return delta_status_make(INVALID_ARGUMENT, "--budgets %s: give a percentage above 0", text);
-  }
-  return delta_status_annotate(delta_size_parse(text, out_bytes), "--budgets");
+static delta_status_t resolve_budget(const char *text, uint64_t whole_bytes, uint64_t *out_bytes) {
+  double percent;
+  if (!delta_number_parse_percentage(text, &percent)) return delta_status_annotate(delta_size_parse(text, out_bytes), "--budgets");
+  if (percent > 1e6) return delta_status_make(INVALID_ARGUMENT, "--budgets %s: give a percentage up to 1e6", text);
+  *out_bytes = (uint64_t)((double)whole_bytes * percent / 100);
+  return DELTA_OK;
 }
 
-static delta_status_t parse_budgets(const char *text, uint64_t whole_bytes, uint64_t budgets[MOST_BUDGETS], int *out_count) {
-  char part[64];
-  for (*out_count = 0; *text;) {
-    const size_t length = strcspn(text, ",");
-    if (length >= sizeof part || *out_count == MOST_BUDGETS)
-      return delta_status_make(INVALID_ARGUMENT, "--budgets takes at most %d sizes or percentages with commas", MOST_BUDGETS);
-    memcpy(part, text, length);
-    part[length] = '\0';
-    DELTA_RETURN_IF_ERROR(parse_budget(part, whole_bytes, &budgets[(*out_count)++]));
-    text += length + (text[length] == ',');
-  }
-  return *out_count > 0 ? DELTA_OK : delta_status_make(INVALID_ARGUMENT, "--budgets has none: give sizes or percentages with commas");
+// All of them are known to be budgets before the first is planned.
+static delta_status_t resolve_budgets(const delta_budget_list_t *list, uint64_t whole_bytes, uint64_t *budget_bytes) {
+  for (size_t i = 0; i < list->texts.count; ++i) DELTA_RETURN_IF_ERROR(resolve_budget(list->texts.items[i], whole_bytes, &budget_bytes[i]));
+  return DELTA_OK;
 }
 
 static void print_head(const comparison_t *comparison) {
@@ -198,27 +183,36 @@ static delta_status_t finish_json(comparison_t *comparison, const delta_text_t *
   return DELTA_OK;
 }
 
+static delta_status_t compare_all(comparison_t *comparison, const uint64_t *budget_bytes, size_t count, delta_allocator_t allocator) {
+  delta_text_t text;
+  delta_text_init(&text, allocator);
+  delta_json_writer_init(&comparison->writer, &text, false);
+  if (comparison->json) {
+    write_head(comparison);
+  } else {
+    print_head(comparison);
+  }
+  delta_status_t status = DELTA_OK;
+  for (size_t i = 0; i < count && !status; ++i) status = compare_budget(comparison, budget_bytes[i]);
+  if (!status && comparison->json) status = finish_json(comparison, &text);
+  if (!status && !comparison->json) {
+    printf("%zu budgets; another policy is faster than delta at %d; delta ends with the plan it was given at %d\n", count,
+           comparison->beaten_count, comparison->seeded_count);
+  }
+  delta_text_deinit(&text);
+  return status;
+}
+
 delta_status_t delta_compare(const delta_compare_source_t *source, const char *budgets, bool json, delta_allocator_t allocator) {
   comparison_t comparison = {.source = source, .reference_seconds = source->unlimited_seconds, .json = json};
   if (source->eager_seconds > 0) comparison.reference_seconds = fmin(source->unlimited_seconds, source->eager_seconds);
-  uint64_t budget_bytes[MOST_BUDGETS];
-  int count;
-  DELTA_RETURN_IF_ERROR(parse_budgets(budgets, source->whole_bytes, budget_bytes, &count));
-  delta_text_t text;
-  delta_text_init(&text, allocator);
-  delta_json_writer_init(&comparison.writer, &text, false);
-  if (json) {
-    write_head(&comparison);
-  } else {
-    print_head(&comparison);
-  }
-  delta_status_t status = DELTA_OK;
-  for (int i = 0; i < count && !status; ++i) status = compare_budget(&comparison, budget_bytes[i]);
-  if (!status && json) status = finish_json(&comparison, &text);
-  if (!status && !json) {
-    printf("%d budgets; another policy is faster than delta at %d; delta ends with the plan it was given at %d\n", count,
-           comparison.beaten_count, comparison.seeded_count);
-  }
-  delta_text_deinit(&text);
+  delta_budget_list_t list = {.allocator = allocator, .option = "--budgets"};
+  uint64_t *budget_bytes = NULL;
+  delta_status_t status = delta_budgets_parse(budgets, &list);
+  if (!status) status = DELTA_ALLOCATE(allocator, list.texts.count, &budget_bytes);
+  if (!status) status = resolve_budgets(&list, source->whole_bytes, budget_bytes);
+  if (!status) status = compare_all(&comparison, budget_bytes, list.texts.count, allocator);
+  delta_release(allocator, budget_bytes);
+  delta_budgets_deinit(&list);
   return status;
 }

@@ -31,7 +31,7 @@ typedef struct delta_compare_source {
   uint64_t whole_bytes;                    // what percentages count: what an eager framework holds, or all that is kept
 } delta_compare_source_t;
 
-// The budgets are a list with commas: sizes, or percentages of whole_bytes.
+// The budgets are a list (cli/budgets.h) of sizes and percentages of whole_bytes.
 DELTA_MUST_USE delta_status_t delta_compare(const delta_compare_source_t *source, const char *budgets, bool json,
                                             delta_allocator_t allocator);
 

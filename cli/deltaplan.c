@@ -152,10 +152,10 @@ static const delta_option_t option_rows[] = {
      .offset = AT(fit),
      .help =
          "Prints, in place of a plan, a table of batches and budgets with the predicted slowdown of each, and the largest batch that "
-         "fits each budget. --budget takes sizes with commas then (by default what the device has free, and parts of it); costs are "
-         "estimated, not measured. With --batch N it is a table of that batch alone: what each budget costs, and never more than a smaller "
-         "one. --budget then takes sizes, percentages and ranges with commas, such as 4%..100%:2% or 1GiB..8GiB, which goes up by its "
-         "first "
+         "fits each budget. --budget takes sizes and ranges with commas then, such as 4GiB,8GiB..24GiB, which goes up by its first (by "
+         "default "
+         "what the device has free, and parts of it); costs are estimated, not measured. With --batch N it is a table of that batch alone: "
+         "what each budget costs, and never more than a smaller one. --budget then takes percentages too, such as 4%..100%:2% "
          "(by default 10%..100%:10%). --time-limit is for all of the table's searches together."},
     {.section = "MEMORY",
      .name = "--compare",
@@ -167,7 +167,8 @@ static const delta_option_t option_rows[] = {
      .kind = DELTA_OPTION_TEXT,
      .argument = "LIST",
      .offset = AT(budgets),
-     .help = "Of --compare: sizes with commas, or percentages of what an eager framework holds, as in 60%,40%,8GiB."},
+     .help = "Of --compare: sizes, percentages of what an eager framework holds, and ranges with commas, as in 60%,40%,8GiB or "
+             "10%..90%:10%."},
     {.section = "DEVICE",
      .name = "--device",
      .kind = DELTA_OPTION_TEXT,
@@ -615,7 +616,7 @@ static delta_status_t fit_model(const delta_plan_settings_t *settings, const cha
 // Percentages are of what a step takes, and so of one batch.
 static delta_status_t check_fit_budgets(const delta_plan_settings_t *settings, delta_allocator_t allocator) {
   delta_fit_table_t table = {.allocator = allocator};
-  delta_budget_list_t list = {.allocator = allocator};
+  delta_budget_list_t list = {.allocator = allocator, .option = "--budget"};
   delta_status_t status =
       settings->batch > 0 ? delta_budgets_parse(settings->budget, &list) : delta_fit_parse_budgets(settings->budget, &table);
   delta_fit_deinit(&table);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/budgets.h"
 #include "cli/progress.h"
 #include "onnx/lower/import.h"
 #include "planner/largest.h"
@@ -48,21 +49,19 @@ static delta_status_t add_budget(delta_fit_table_t *table, uint64_t budget_bytes
   return DELTA_OK;
 }
 
+static delta_status_t add_size(delta_fit_table_t *table, const char *option_value, const char *text) {
+  uint64_t budget_bytes = 0;
+  DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(text, &budget_bytes),
+                                              "--budget %s (with --fit: sizes; with --batch also percentages)", option_value));
+  return add_budget(table, budget_bytes);
+}
+
 delta_status_t delta_fit_parse_budgets(const char *text, delta_fit_table_t *table) {
-  enum { SIZE_BYTES = 64 };
-  for (const char *item = text;; ++item) {
-    const size_t length = strcspn(item, ",");
-    char size[SIZE_BYTES] = "";
-    uint64_t budget_bytes = 0;
-    if (length < sizeof size) memcpy(size, item, length);
-    DELTA_RETURN_IF_ERROR(delta_status_annotate(delta_size_parse(size, &budget_bytes),
-                                                "--budget %s (with --fit: sizes with commas; with --batch also percentages and ranges)",
-                                                text));
-    if (budget_bytes == 0) return delta_status_make(INVALID_ARGUMENT, "--budget %s: a budget of 0 holds nothing; give sizes above 0", text);
-    DELTA_RETURN_IF_ERROR(add_budget(table, budget_bytes));
-    item += length;
-    if (!*item) return DELTA_OK;
-  }
+  delta_budget_list_t list = {.allocator = table->allocator, .option = "--budget"};
+  delta_status_t status = delta_budgets_parse(text, &list);
+  for (size_t i = 0; i < list.texts.count && !status; ++i) status = add_size(table, text, list.texts.items[i]);
+  delta_budgets_deinit(&list);
+  return status;
 }
 
 // ---- Plans

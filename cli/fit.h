@@ -12,7 +12,7 @@
 typedef struct delta_fit_request {
   delta_plan_options_t
       options; // batch: the one that is swept, or 0 for a table of batches, whose costs are estimated; time_limit_seconds: of all searches together
-  const char *budgets; // NULL: some. Without a batch sizes with commas; with one also percentages and ranges (cli/budgets.h)
+  const char *budgets; // NULL: some. A list (cli/budgets.h), without a batch of sizes alone
   bool json;
 } delta_fit_request_t;
 
@@ -49,7 +49,7 @@ typedef struct delta_fit_table {
   DELTA_ARRAY(delta_fit_cell_t) cells;     // row by row
 } delta_fit_table_t;
 
-// Splits a list of sizes. INVALID_ARGUMENT quotes what is no size, and refuses 0.
+// Reads a list of sizes (cli/budgets.h). INVALID_ARGUMENT quotes what is no size, and refuses 0.
 DELTA_MUST_USE delta_status_t delta_fit_parse_budgets(const char *text, delta_fit_table_t *table);
 // `progress` is shown on `stream` (NULL: none).
 DELTA_MUST_USE delta_status_t delta_fit_make(const delta_fit_request_t *request, FILE *stream, delta_fit_table_t *table);

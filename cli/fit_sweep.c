@@ -151,7 +151,7 @@ static delta_status_t make(const delta_fit_request_t *request, const delta_budge
 }
 
 delta_status_t delta_fit_sweep(const delta_fit_request_t *request, delta_allocator_t allocator) {
-  delta_budget_list_t budgets = {.allocator = allocator};
+  delta_budget_list_t budgets = {.allocator = allocator, .option = "--budget"};
   delta_sweep_t sweep = {.allocator = allocator};
   delta_status_t status = delta_budgets_parse(request->budgets ? request->budgets : default_budgets, &budgets);
   if (!status) status = make(request, &budgets, &sweep);

@@ -82,8 +82,8 @@ static double best_time(const bound_place_t *place) {
 
 static double find_bound(const delta_problem_t *problem, const delta_order_t *order, uint64_t capacity_bytes,
                          const bound_tables_t *tables) {
-  double total_seconds = 0, before_seconds = 0;
-  for (uint32_t s = 0; s < problem->step_count; ++s) total_seconds += problem->steps[s].seconds;
+  const double total_seconds = delta_problem_work_seconds(problem);
+  double before_seconds = 0;
   double bound = total_seconds;
   bound_place_t place = {.rebuild = cheapest_rebuild(problem),
                          .offload = problem->offload_bytes_per_second > 0 ? 1 / problem->offload_bytes_per_second : INFINITY,

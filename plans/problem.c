@@ -273,6 +273,12 @@ void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_be
   }
 }
 
+double delta_problem_work_seconds(const delta_problem_t *problem) {
+  double seconds = 0;
+  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
+  return seconds;
+}
+
 delta_status_t delta_problem_with_own_homes(const delta_problem_t *problem, delta_region_t *region, delta_problem_t **out_problem) {
   delta_problem_t *own = NULL;
   void *tensors = NULL;

@@ -148,6 +148,9 @@ static inline bool delta_problem_tensor_is_state(const delta_problem_tensor_t *t
 // Gives a state its home: in the tier below at home_offset_bytes, or in the state area. `home_bytes` of the problem is the caller's.
 void delta_problem_set_home(delta_problem_t *problem, uint32_t state, bool is_below, size_t home_offset_bytes);
 
+// What all steps take that run once, one after another.
+double delta_problem_work_seconds(const delta_problem_t *problem);
+
 // A problem whose states may have other homes: its tensors are its own, in the region, and all else is that of `problem`, which outlives it. It is not freed but with the region.
 DELTA_MUST_USE delta_status_t delta_problem_with_own_homes(const delta_problem_t *problem, delta_region_t *region,
                                                            delta_problem_t **out_problem);

@@ -27,19 +27,14 @@ typedef struct candidate {
   double seconds;               // of the step in the best plan so far; INFINITY: none fits
 } candidate_t;
 
-// What tells a candidate's programs from another's.
-typedef struct graph_hashes {
-  char texts[DELTA_MOST_PROGRAMS][65];
-} graph_hashes_t;
-
 typedef struct plan_choice {
   const delta_plan_options_t *options;
   delta_allocator_t allocator;
   double start_seconds;
   candidate_t *alive[MOST_ALIVE + 1]; // Owned; the best so far first; one more for the one at hand
   uint32_t alive_count;
-  uint32_t below_count;                                // of states that lie below in the plan of the whole step, or all where there is none
-  graph_hashes_t graph_hashes[DELTA_SPLIT_CANDIDATES]; // of those looked at
+  uint32_t below_count; // of states that lie below in the plan of the whole step, or all where there is none
+  delta_program_hashes_t hashes[DELTA_SPLIT_CANDIDATES]; // of those looked at
   uint32_t looked_at;
   bool is_hasty; // least budgets of all but the first are looked for with little effort
 } plan_choice_t;
@@ -60,18 +55,12 @@ static void close_candidate(plan_choice_t *choice, uint32_t at) {
 
 static bool has_plan(const plan_choice_t *choice) { return choice->alive_count > 0 && choice->alive[0]->seconds < INFINITY; }
 
-static double work_seconds(const delta_problem_t *problem) {
-  double seconds = 0;
-  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
-  return seconds;
-}
-
 // Whether another candidate has had the same programs: those of the step may be alike where the evaluation's are not.
 static bool is_again(plan_choice_t *choice, const delta_plan_maker_t *maker) {
-  graph_hashes_t *hashes = &choice->graph_hashes[choice->looked_at];
+  delta_program_hashes_t *hashes = &choice->hashes[choice->looked_at];
   bool is_again = false;
-  for (uint32_t i = 0; i < maker->part_count; ++i) delta_graph_hash(maker->parts[i].graph, hashes->texts[i]);
-  for (uint32_t i = 0; i < choice->looked_at; ++i) is_again = is_again || memcmp(&choice->graph_hashes[i], hashes, sizeof *hashes) == 0;
+  delta_plan_maker_hash_programs(maker, hashes);
+  for (uint32_t i = 0; i < choice->looked_at; ++i) is_again = is_again || memcmp(&choice->hashes[i], hashes, sizeof *hashes) == 0;
   ++choice->looked_at;
   return is_again;
 }
@@ -80,7 +69,8 @@ static bool is_again(plan_choice_t *choice, const delta_plan_maker_t *maker) {
 static bool is_worth_it(plan_choice_t *choice, const delta_plan_maker_t *maker, double seconds) {
   const delta_problem_t *problem = maker->parts[0].problem;
   if (is_again(choice, maker)) return false;
-  return !has_plan(choice) || (work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds);
+  return !has_plan(choice) ||
+         (delta_problem_work_seconds(problem) < choice->alive[0]->seconds && problem->step_count <= steps_per_second * seconds);
 }
 
 static bool fits(const delta_plan_maker_t *maker) { return maker->plan->totals.minimum_budget_bytes <= maker->plan->totals.budget_bytes; }

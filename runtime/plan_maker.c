@@ -10,6 +10,11 @@
 #include "plans/problem_json.h"
 #include "runtime/plan_options.h"
 
+void delta_plan_maker_hash_programs(const delta_plan_maker_t *maker, delta_program_hashes_t *out_hashes) {
+  *out_hashes = (delta_program_hashes_t){0};
+  for (uint32_t i = 0; i < maker->part_count; ++i) delta_graph_hash(maker->parts[i].graph, out_hashes->texts[i]);
+}
+
 uint64_t delta_plan_maker_least_budget(const delta_plan_maker_t *maker) {
   uint64_t minimum_bytes = 0;
   for (uint32_t i = 0; i < maker->part_count; ++i) {

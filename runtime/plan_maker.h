@@ -14,6 +14,11 @@ typedef struct delta_planner_set {
   delta_planner_t *planners[DELTA_MOST_PROGRAMS]; // Owned; of the maker's parts.
 } delta_planner_set_t;
 
+// What tells the programs of one maker from those of another.
+typedef struct delta_program_hashes {
+  char texts[DELTA_MOST_PROGRAMS][65];
+} delta_program_hashes_t;
+
 // What one call works on.
 typedef struct delta_plan_maker {
   const delta_plan_options_t *options;
@@ -59,6 +64,8 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_settle(delta_plan_maker_t *maker)
 DELTA_MUST_USE delta_status_t delta_plan_maker_finish(delta_plan_maker_t *maker, delta_plan_t **out_plan,
                                                       delta_plan_summary_t *out_summary);
 void delta_plan_maker_close(delta_plan_maker_t *maker); // Whatever came of the steps before. Safe on a zeroed struct.
+
+void delta_plan_maker_hash_programs(const delta_plan_maker_t *maker, delta_program_hashes_t *out_hashes);
 
 // A planner of a program. Several threads may make some at once.
 DELTA_MUST_USE delta_status_t delta_plan_maker_make_planner(delta_plan_maker_t *maker, const delta_program_parts_t *parts,

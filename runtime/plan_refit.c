@@ -62,7 +62,8 @@ static delta_status_t refit(const delta_refit_options_t *options, delta_plan_mak
 delta_status_t delta_plan_refit(const delta_refit_options_t *options, delta_allocator_t allocator, delta_plan_t **out_plan) {
   *out_plan = NULL;
   const double start_seconds = delta_clock_seconds();
-  const delta_plan_options_t plan_options = {.time_limit_seconds = options->time_limit_seconds};
+  // Other processors are the training's.
+  const delta_plan_options_t plan_options = {.time_limit_seconds = options->time_limit_seconds, .threads = 1};
   delta_device_t granules = {.granule_bytes = options->granule_bytes}; // all of a device that planning looks at
   delta_plan_maker_t maker = {
       .options = &plan_options, .allocator = allocator, .device = &granules, .other_program_bytes = options->other_program_bytes};

@@ -23,8 +23,9 @@ static const double close_enough = 1.0001;
 typedef struct candidate {
   delta_plan_options_t options; // borrowed by the maker
   delta_plan_maker_t maker;     // stays where it is: planners point into it
-  double work_seconds;          // of all it computes, each once
-  double settled_bytes;         // the budget for which below_count was found to be best; 0: none yet
+  delta_program_hashes_t hashes;
+  double work_seconds;  // of all it computes, each once
+  double settled_bytes; // the budget for which below_count was found to be best; 0: none yet
   uint32_t below_count;
 } candidate_t;
 
@@ -51,8 +52,7 @@ void delta_sweep_deinit(delta_sweep_t *sweep) { delta_array_deinit(sweep->alloca
 // ---- One budget
 
 static delta_status_t verify(const delta_plan_maker_t *maker) {
-  const delta_plan_totals_t *totals = &maker->plan->totals;
-  const uint64_t capacity_bytes = delta_budget_capacity(totals->budget_bytes, totals->state_bytes, maker->device->granule_bytes);
+  const uint64_t capacity_bytes = delta_plan_maker_capacity(maker);
   for (uint32_t i = 0; i < maker->part_count; ++i)
     DELTA_RETURN_IF_ERROR(
         delta_schedule_verify(maker->plan->programs[i].schedule, maker->parts[i].problem, capacity_bytes, maker->allocator));
@@ -251,12 +251,6 @@ static void offer_smaller(const delta_sweep_row_t *smaller, delta_sweep_row_t *r
 
 // ---- Whole and in parts
 
-static double work_seconds(const delta_problem_t *problem) {
-  double seconds = 0;
-  for (uint32_t s = 0; s < problem->step_count; ++s) seconds += problem->steps[s].seconds;
-  return seconds;
-}
-
 // The rows, once it is known what percentages count.
 static delta_status_t list_rows(sweeper_t *sweeper, const delta_plan_maker_t *maker) {
   delta_sweep_t *sweep = sweeper->sweep;
@@ -292,12 +286,29 @@ static delta_status_t describe(sweeper_t *sweeper, const delta_plan_maker_t *mak
   return DELTA_OK;
 }
 
-// Builds the programs of the step with these parts. Notes on the model are the same for all.
+static void close_last(sweeper_t *sweeper) {
+  candidate_t *candidate = sweeper->candidates[--sweeper->candidate_count];
+  delta_plan_maker_close(&candidate->maker);
+  delta_release(sweeper->allocator, candidate);
+}
+
+// Whether the last candidate has the programs of one before it.
+static bool is_again(sweeper_t *sweeper) {
+  candidate_t *last = sweeper->candidates[sweeper->candidate_count - 1];
+  delta_plan_maker_hash_programs(&last->maker, &last->hashes);
+  for (int c = 0; c + 1 < sweeper->candidate_count; ++c) {
+    if (memcmp(&sweeper->candidates[c]->hashes, &last->hashes, sizeof last->hashes) == 0) return true;
+  }
+  return false;
+}
+
+// Builds the programs of the step with these parts. Notes on the model are the same for all. *out_candidate is NULL when another has the same programs.
 static delta_status_t open_candidate(sweeper_t *sweeper, const char *split, candidate_t **out_candidate) {
   const bool is_first = sweeper->candidate_count == 0;
   candidate_t *candidate;
+  *out_candidate = NULL;
   DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(sweeper->allocator, 1, &candidate));
-  *out_candidate = sweeper->candidates[sweeper->candidate_count++] = candidate;
+  sweeper->candidates[sweeper->candidate_count++] = candidate;
   candidate->options = *sweeper->request->options;
   candidate->options.split = split;
   candidate->options.budget = "unlimited";
@@ -306,10 +317,15 @@ static delta_status_t open_candidate(sweeper_t *sweeper, const char *split, cand
   if (!is_first) candidate->options.log = (delta_log_sink_t){0};
   delta_plan_maker_t *maker = &candidate->maker;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_open(maker, &candidate->options, sweeper->allocator));
+  if (is_again(sweeper)) {
+    close_last(sweeper);
+    return DELTA_OK;
+  }
+  *out_candidate = candidate;
   maker->keeps_planners = true;
   maker->is_hasty = !is_first;
   DELTA_RETURN_IF_ERROR(delta_plan_maker_settle(maker));
-  candidate->work_seconds = work_seconds(maker->parts[0].problem);
+  candidate->work_seconds = delta_problem_work_seconds(maker->parts[0].problem);
   if (is_first) return describe(sweeper, maker);
   const uint64_t minimum_bytes = maker->plan->totals.minimum_budget_bytes;
   if (minimum_bytes < sweeper->sweep->minimum_budget_bytes) sweeper->sweep->minimum_budget_bytes = minimum_bytes;
@@ -342,6 +358,7 @@ static delta_status_t sweep_until_all_fit(sweeper_t *sweeper) {
   for (int c = 0; c < DELTA_SPLIT_CANDIDATES && refused_count > 0; ++c) {
     candidate_t *candidate;
     DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    if (!candidate) continue;
     sweeper->plans_expected = 2 * sweeper->sweep->rows.count;
     const size_t own = count_searches(sweeper, candidate, is_missing), all = count_searches(sweeper, candidate, is_refused);
     DELTA_RETURN_IF_ERROR(go_down_and_up(sweeper, candidate, is_missing, all > 0 ? seconds_left(sweeper) * (double)own / (double)all : 0));
@@ -358,6 +375,7 @@ static delta_status_t sweep_for_fastest(sweeper_t *sweeper) {
     if (c > 0 && seconds_left(sweeper) <= rest_seconds) break;
     const double begin_seconds = delta_clock_seconds();
     DELTA_RETURN_IF_ERROR(open_candidate(sweeper, delta_split_candidates[c], &candidate));
+    if (!candidate) continue;
     sweeper->homes_seconds = homes_part * sweeper->request->options->time_limit_seconds / DELTA_SPLIT_CANDIDATES;
     const double opening_seconds = c > 0 ? delta_clock_seconds() - begin_seconds : 0; // that of the first does not count
     const double share = fmax(0, seconds_left(sweeper) + opening_seconds - rest_seconds) / (DELTA_SPLIT_CANDIDATES - c);
@@ -386,10 +404,7 @@ delta_status_t delta_plan_sweep(const delta_sweep_request_t *request, delta_allo
   sweeper_t sweeper = {.request = request, .allocator = allocator, .sweep = out_sweep};
   delta_status_t status = sweep_all(&sweeper);
   for (size_t r = 1; r < out_sweep->rows.count; ++r) offer_smaller(&out_sweep->rows.items[r - 1], &out_sweep->rows.items[r]);
-  for (int c = 0; c < sweeper.candidate_count; ++c) {
-    delta_plan_maker_close(&sweeper.candidates[c]->maker);
-    delta_release(allocator, sweeper.candidates[c]);
-  }
+  while (sweeper.candidate_count > 0) close_last(&sweeper);
   for (size_t r = 0; r < sweeper.decisions.count; ++r) delta_array_deinit(allocator, &sweeper.decisions.items[r].items);
   delta_array_deinit(allocator, &sweeper.decisions);
   out_sweep->planning_seconds = delta_clock_seconds() - start_seconds;

@@ -81,8 +81,7 @@ static void run_size(uint32_t step_count) {
   const double ready_seconds = own_seconds();
   const uint64_t kept_bytes = delta_planner_kept(planner)->arena_bytes;
   delta_test_must(delta_planner_plan(planner, kept_bytes / 2, &result));
-  double busy_seconds = 0;
-  for (uint32_t s = 0; s < problem->step_count; ++s) busy_seconds += problem->steps[s].seconds;
+  const double busy_seconds = delta_problem_work_seconds(problem);
   printf("%7u steps: least %.1f %%; half: %.1f %% slower; %.2f s to the least, %.2f s in all, %.0f MiB\n", problem->step_count,
          100 * (double)delta_planner_minimum_bytes(planner) / (double)kept_bytes, 100 * (result.schedule->step_seconds / busy_seconds - 1),
          ready_seconds - start_seconds, own_seconds() - start_seconds, most_mebibytes());

@@ -57,7 +57,7 @@ static void expect_texts(const list_case_t *c, const delta_budget_list_t *list) 
 Test(budgets, lists) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const list_case_t *c = &cases[i];
-    delta_budget_list_t list = {.allocator = delta_allocator_system()};
+    delta_budget_list_t list = {.allocator = delta_allocator_system(), .option = "--budget"};
     delta_status_t status = delta_budgets_parse(c->text, &list);
     cr_expect_eq(!status, c->budgets != NULL, "'%s': %s", c->text, status ? delta_status_message(status) : "is taken");
     if (!status && c->budgets) expect_texts(c, &list);

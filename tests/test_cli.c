@@ -60,6 +60,9 @@ Test(cli, fit, .timeout = 240) {
   delta_workplace_expect(&w,
                          "deltaplan --fit model.onnx --loss cross_entropy --time-limit 1 --json --budget 4MiB,1MiB" DEVICE " > fit.json");
   delta_workplace_expect(&w, "test $(grep -c '\"largest_batch\"' fit.json) = 2");
+  delta_workplace_expect(&w,
+                         "deltaplan --fit model.onnx --loss cross_entropy --policy none --time-limit 0 --budget 1MiB..3MiB --json" DEVICE
+                         " | grep -c '\"largest_batch\"' | grep -qx 3");
   delta_workplace_expect(&w, "n=$(sed -n 's/.*\"largest_batch\": \\([0-9]*\\).*/\\1/p' fit.json | head -n 1) && test $n -gt 1 && " FIT_PLAN(
                                  "$n") " && ! " FIT_PLAN("$((n + 1))") " && grep -q -- --budget plan.txt");
   delta_workplace_expect(&w, "deltaplan --fit model.onnx --loss cross_entropy --policy none --budget 1MiB" DEVICE " | grep -q '1.00 MiB'");

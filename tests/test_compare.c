@@ -89,6 +89,9 @@ Test(compare, a_problem_has_a_budget_of_its_own, .timeout = 120) {
   cr_expect_not_null(strstr(result->output, "1 budgets; another policy is faster than delta at 0"), "%s", result->output);
   delta_test_shell_fails(&folder, 1, "deltaplan --compare chain.json --budgets 50%,much", "--budgets|much");
   delta_test_shell_fails(&folder, 1, "deltaplan --compare chain.json --budgets 0%", "--budgets|0%");
+  delta_test_shell_fails(&folder, 1, "deltaplan --compare chain.json --budgets 50%..40%", "--budgets|50%..40%");
+  delta_test_shell_fails(&folder, 1, "deltaplan --compare chain.json --budgets minimum", "--budgets|minimum");
+  delta_test_shell_works(&folder, "deltaplan --compare chain.json --budgets 80%..100%:10% --time-limit 0 | grep -q '^3 budgets'");
   delta_test_shell_fails(&folder, 2, "deltaplan --compare chain.json --report p.html", "--compare|--report");
   delta_test_folder_remove(&folder);
 }

@@ -38,6 +38,13 @@ ParameterizedTestParameters(sweep, is_monotone) {
   return cr_make_param_array(sweep_case_t, cases, sizeof cases / sizeof *cases);
 }
 
+static delta_plan_options_t write_model(delta_test_training_t *training, const char *text) {
+  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  delta_test_training_write(training, text);
+  options.model_path = training->model_path;
+  return options;
+}
+
 static void expect_row(const sweep_case_t *c, const delta_sweep_t *sweep, const delta_sweep_row_t *row) {
   const unsigned long long budget_bytes = row->budget_bytes;
   const bool is_whole = strcmp(c->split, "on") != 0 && strcmp(c->split, "auto") != 0;
@@ -54,10 +61,8 @@ static void expect_row(const sweep_case_t *c, const delta_sweep_t *sweep, const 
 
 ParameterizedTest(sweep_case_t *c, sweep, is_monotone, .timeout = 120) {
   delta_test_training_t training;
-  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  delta_plan_options_t options = write_model(&training, c->has_batchnorm ? delta_test_batchnorm : delta_test_wide_mlp);
   delta_sweep_t sweep;
-  delta_test_training_write(&training, c->has_batchnorm ? delta_test_batchnorm : delta_test_wide_mlp);
-  options.model_path = training.model_path;
   options.policy = c->policy;
   options.optimizer = c->optimizer;
   options.split = c->split;
@@ -84,10 +89,8 @@ ParameterizedTest(sweep_case_t *c, sweep, is_monotone, .timeout = 120) {
 Test(sweep, agrees_with_single_plans, .timeout = 60) {
   static const char *const words[] = {"minimum", "unlimited"};
   delta_test_training_t training;
-  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  delta_plan_options_t options = write_model(&training, delta_test_wide_mlp);
   delta_sweep_t sweep;
-  delta_test_training_write(&training, delta_test_wide_mlp);
-  options.model_path = training.model_path;
   options.optimizer = "adam";
   const delta_sweep_request_t request = {.options = &options, .budgets = words, .budget_count = 2};
   delta_test_expect_ok(delta_plan_sweep(&request, delta_allocator_system(), &sweep), "sweep");
@@ -110,10 +113,8 @@ Test(sweep, agrees_with_single_plans, .timeout = 60) {
 Test(sweep, names_what_is_wrong) {
   static const char *const wrong[] = {"50%", "much"};
   delta_test_training_t training;
-  delta_plan_options_t options = delta_test_plan_options(BATCH);
+  delta_plan_options_t options = write_model(&training, delta_test_wide_mlp);
   delta_sweep_t sweep;
-  delta_test_training_write(&training, delta_test_wide_mlp);
-  options.model_path = training.model_path;
   delta_sweep_request_t request = {.options = &options, .budgets = wrong, .budget_count = 2};
   delta_test_expect_status(delta_plan_sweep(&request, delta_allocator_system(), &sweep), DELTA_STATUS_INVALID_ARGUMENT, "--budget|much");
   delta_sweep_deinit(&sweep);
