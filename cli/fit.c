@@ -262,7 +262,10 @@ static delta_status_t find_largest(fit_maker_t *maker) {
 
 // Powers of two, the last ones up to the largest batch of all.
 static delta_status_t choose_rows(delta_fit_table_t *table) {
-  const int64_t largest = table->budgets.items[table->budgets.count - 1].largest_batch;
+  int64_t largest = 0;
+  for (size_t i = 0; i < table->budgets.count; ++i) {
+    if (table->budgets.items[i].largest_batch > largest) largest = table->budgets.items[i].largest_batch;
+  }
   int64_t first = 1;
   while (largest / first >> MOST_ROWS) first *= 2;
   for (int64_t batch = first; batch <= largest; batch *= 2)
