@@ -7,6 +7,8 @@
 
 // Sums along a run stay in the nearest cache.
 enum { CHUNK_ELEMENTS = 8192, CHUNK_ALONG_ELEMENTS = 1024, WANTED_ITEMS = 32, LEAST_PIECE_ELEMENTS = 16384 };
+// Combinations whose sums, by lane, stand beside a run in the nearest cache.
+enum { BATCH = 32 };
 
 static int64_t chunk_elements(const delta_sums_t *sums) { return sums->is_along ? CHUNK_ALONG_ELEMENTS : CHUNK_ELEMENTS; }
 
@@ -75,35 +77,54 @@ typedef struct delta_sums_launch {
   double *partial;
 } delta_sums_launch_t;
 
-// One unit: a chunk of a run, whose slots are filled anew when it is the first of the run or of a piece.
-typedef struct delta_sums_unit {
-  int64_t run, chunk;
-  bool is_first;
-} delta_sums_unit_t;
-
-static void sum_unit(const delta_sums_launch_t *launch, const delta_sums_unit_t *unit, void *const *totals, delta_run_t *run,
-                     delta_compiled_block_t *block) {
-  const delta_sums_t *sums = launch->sums;
-  const int64_t most = chunk_elements(sums), from = unit->chunk * most, left = sums->runs.length - from;
-  if (unit->is_first) {
-    delta_runs_find(&sums->runs, launch->inputs, unit->run, run);
-    delta_runs_fill(&sums->runs, &sums->compiled, run, block);
-  }
+static void sum_chunk(const delta_sums_t *sums, const delta_run_t *run, int64_t chunk, void *const *totals, delta_compiled_block_t *block) {
+  const int64_t most = chunk_elements(sums), from = chunk * most, left = sums->runs.length - from;
   delta_runs_execute(&sums->compiled, run, totals, from, left < most ? left : most, false, block);
 }
 
-// A piece of the elements behind the results of a kept combination, by lane.
+static void find_and_fill(const delta_sums_launch_t *launch, int64_t index, delta_run_t *run, delta_compiled_block_t *block) {
+  const delta_sums_t *sums = launch->sums;
+  delta_runs_find(&sums->runs, launch->inputs, index, run);
+  delta_runs_fill(&sums->runs, &sums->compiled, run, block);
+}
+
+static size_t lanes_bytes(const delta_sums_t *sums) {
+  return sums->compiled.spec.expr->output_count * sizeof(double[DELTA_COMPILED_LANES]);
+}
+
+// A piece of the elements behind the results of a kept combination, by lane. A unit is a chunk of a run.
 static void sum_by_lane(const delta_sums_launch_t *launch, int64_t item, delta_compiled_block_t *block) {
   const delta_sums_t *sums = launch->sums;
   const int64_t kept = item / sums->pieces, piece = item % sums->pieces, units = sums->reduced * sums->chunks;
   const int64_t first = units * piece / sums->pieces, last = units * (piece + 1) / sums->pieces;
   delta_run_t run;
-  memset(block->sums, 0, sums->compiled.spec.expr->output_count * sizeof block->sums[0]);
+  memset(block->sums, 0, lanes_bytes(sums));
   for (int64_t u = first; u < last; ++u) {
-    const delta_sums_unit_t unit = {run_at(sums, kept, u / sums->chunks), u % sums->chunks, u % sums->chunks == 0 || u == first};
-    sum_unit(launch, &unit, NULL, &run, block);
+    if (u == first || u % sums->chunks == 0) find_and_fill(launch, run_at(sums, kept, u / sums->chunks), &run, block);
+    sum_chunk(sums, &run, u % sums->chunks, NULL, block);
   }
   fold_lanes(sums, block, kept, launch->partial + piece * partial_count(sums));
+}
+
+// The same for several combinations, each in one piece of short runs, whose sums take turns in the block: runs follow each other as they lie in memory, since
+// caches fetch ahead along a walk and not to where it jumps.
+static void sum_batch(const delta_sums_launch_t *launch, int64_t first_kept, int64_t count, delta_compiled_block_t *block) {
+  const delta_sums_t *sums = launch->sums;
+  double lanes[BATCH][DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES];
+  delta_run_t run;
+  for (int64_t k = 0; k < count; ++k) memset(lanes[k], 0, lanes_bytes(sums));
+  for (int64_t r = 0; r < sums->reduced; ++r) {
+    for (int64_t k = 0; k < count; ++k) {
+      find_and_fill(launch, run_at(sums, first_kept + k, r), &run, block);
+      memcpy(block->sums, lanes[k], lanes_bytes(sums));
+      sum_chunk(sums, &run, 0, NULL, block);
+      memcpy(lanes[k], block->sums, lanes_bytes(sums));
+    }
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    memcpy(block->sums, lanes[k], lanes_bytes(sums));
+    fold_lanes(sums, block, first_kept + k, launch->partial);
+  }
 }
 
 // A piece of the rows behind a chunk of the results of a kept combination, onto the partial sums themselves.
@@ -121,8 +142,8 @@ static void sum_along(const delta_sums_launch_t *launch, int64_t item, delta_com
     totals[k] = total;
   }
   for (int64_t row = first; row < last; ++row) {
-    const delta_sums_unit_t unit = {run_at(sums, kept, row), chunk, true};
-    sum_unit(launch, &unit, totals, &run, block);
+    find_and_fill(launch, run_at(sums, kept, row), &run, block);
+    sum_chunk(sums, &run, chunk, totals, block);
   }
 }
 
@@ -132,7 +153,11 @@ static void sum_pieces(const void *context, int64_t begin, int64_t end, int32_t 
   const delta_sums_launch_t *launch = context;
   delta_compiled_block_t block;
   delta_compiled_begin(&launch->sums->compiled, &block);
-  for (int64_t item = begin; item < end; ++item) (launch->sums->is_along ? sum_along : sum_by_lane)(launch, item, &block);
+  const delta_sums_t *sums = launch->sums;
+  const bool is_batched = !sums->is_along && sums->pieces == 1 && sums->chunks == 1;
+  for (int64_t item = begin; item < end && is_batched; item += BATCH)
+    sum_batch(launch, item, end - item < BATCH ? end - item : BATCH, &block);
+  for (int64_t item = begin; item < end && !is_batched; ++item) (sums->is_along ? sum_along : sum_by_lane)(launch, item, &block);
 }
 
 void delta_sums_run(const delta_sums_t *sums, int32_t threads, const void *const *inputs, double *partial) {
