@@ -106,14 +106,21 @@ Test(cpu_compiled, sums) {
                                  {DELTA_EXPR_INPUT, {2}, {0}},
                                  {DELTA_EXPR_SUB, {1, 2}, {0}},
                                  {DELTA_EXPR_MUL, {0, 3}, {0}}};
-#define SUMS(shape, axes) \
-  NODE(REDUCE, delta_reduce_attrs_t, shape, axes, {DELTA_REDUCE_SUM, DELTA_REDUCE_MEAN}, {F32, F32}, {F32, 3, 5, 2, {0, 4}, instrs}), 3, 2
+#define SUMS_OF(first, second, axes, ...)                                                                  \
+  NODE(REDUCE, delta_reduce_attrs_t, __VA_ARGS__, axes, {DELTA_REDUCE_SUM, DELTA_REDUCE_MEAN}, {F32, F32}, \
+       {F32, 3, 5, 2, {first, second}, instrs}),                                                           \
+      3, 2
+#define SUMS(shape, axes) SUMS_OF(0, 4, axes, shape)
   const delta_kernel_case_t rows[] = {
       {"blocks of 16", SUMS(SHAPE(3, 5, 9, 11, 16), BIT(0) | BIT(2) | BIT(3)),
        .inputs = {REALS(3, 5, 9, 11, 16), REALS(3, 5, 9, 11, 16), REALS(5, 1, 1, 16)}, .tolerance = 1e-5},
       {"few blocks", SUMS(SHAPE(3, 1, 60, 61, 16), BIT(0) | BIT(2) | BIT(3)),
        .inputs = {REALS(3, 1, 60, 61, 16), REALS(3, 1, 60, 61, 16), REALS(1, 1, 1, 16)}, .tolerance = 1e-5},
       {"blocks of 8", SUMS(SHAPE(3, 5, 9, 11, 8), BIT(0) | BIT(2) | BIT(3)),
+       .inputs = {REALS(3, 5, 9, 11, 8), REALS(3, 5, 9, 11, 8), REALS(5, 1, 1, 8)}, .tolerance = 1e-5},
+      {"more blocks than a batch", SUMS(SHAPE(5, 70, 9, 11, 8), BIT(0) | BIT(2) | BIT(3)),
+       .inputs = {REALS(5, 70, 9, 11, 8), REALS(5, 70, 9, 11, 8), REALS(70, 1, 1, 8)}, .tolerance = 1e-5},
+      {"what does not vary", SUMS_OF(4, 2, BIT(0) | BIT(2) | BIT(3), SHAPE(3, 5, 9, 11, 8)),
        .inputs = {REALS(3, 5, 9, 11, 8), REALS(3, 5, 9, 11, 8), REALS(5, 1, 1, 8)}, .tolerance = 1e-5},
       {"planes with a rest", SUMS(SHAPE(3, 5, 31, 29), BIT(0) | BIT(2) | BIT(3)),
        .inputs = {REALS(3, 5, 31, 29), REALS(3, 5, 31, 29), REALS(5, 1, 1)}, .tolerance = 1e-5},

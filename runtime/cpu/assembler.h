@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DELTA_ASSEMBLER_BYTES = 16384 };
+enum { DELTA_ASSEMBLER_BYTES = 32768 };
 
 typedef struct delta_assembler {
   uint8_t bytes[DELTA_ASSEMBLER_BYTES];

@@ -13,14 +13,19 @@ enum {
   DELTA_COMPILED_LANES = 16, // of a slot: the widest vector; narrower code reads the first
   DELTA_COMPILED_SLOTS = 128,
   DELTA_COMPILED_POINTERS = 13,
+  // Vectors whose sums are taken together, and then added to the block's. All are float64: gradients that differ by a float32's last place end at another side of
+  // a ReLU's kink.
+  DELTA_COMPILED_GROUP = 8,
 };
 
 // What code reads and writes. Owned by the thread that runs it.
 typedef struct delta_compiled_block {
   _Alignas(64) float slots[DELTA_COMPILED_SLOTS][DELTA_COMPILED_LANES];
   double sums[DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES]; // a run adds to them
-  const void *pointers[DELTA_COMPILED_POINTERS];             // of dense inputs, then of outputs that are stored or summed along
-  int64_t size_bytes;                                        // of the run: whole vectors, at least one
+  // Values that are to be summed, by vector of a group.
+  _Alignas(64) float kept[DELTA_COMPILED_GROUP][DELTA_EXPR_MAX_OUTPUTS][DELTA_COMPILED_LANES];
+  const void *pointers[DELTA_COMPILED_POINTERS]; // of dense inputs, then of outputs that are stored or summed along
+  int64_t size_bytes;                            // of the run: whole vectors, at least one
 } delta_compiled_block_t;
 
 // What becomes of the outputs.

@@ -3,6 +3,11 @@
 // Note [Lazy comparisons]
 // A comparison whose only readers are selects is written where a select needs it, into a mask, so that its 1 or 0 never stands in a register. Its operands
 // live until then.
+//
+// Note [Groups of sums]
+// What sums by lane cost is widening to float64, twice a vector and output: from memory it is half the work of what it is from a register, whose upper half has
+// to be brought down first. So values go to memory as they come up, and sums are taken for a group of vectors, when those of the first are long there. The sums
+// of a group begin with its first vector; then they are added to the block's, so that additions of one vector hardly wait for those of another.
 #include "runtime/cpu/compiled_code.h"
 
 #include <string.h>
@@ -124,11 +129,15 @@ static void find_uses(code_writer_t *writer) {
   }
 }
 
+static delta_vector_operand_t slot_memory(int16_t slot) {
+  return delta_in_memory(DELTA_RDI, 0,
+                         (int32_t)(offsetof(delta_compiled_block_t, slots) + (size_t)slot * sizeof(float[DELTA_COMPILED_LANES])));
+}
+
 static delta_vector_operand_t slot_operand(code_writer_t *writer, int16_t slot) {
   ++writer->slot_reads[slot];
   if (writer->register_of_slot[slot] >= 0) return delta_in_register((uint8_t)writer->register_of_slot[slot]);
-  return delta_in_memory(DELTA_RDI, 0,
-                         (int32_t)(offsetof(delta_compiled_block_t, slots) + (size_t)slot * sizeof(float[DELTA_COMPILED_LANES])));
+  return slot_memory(slot);
 }
 
 static const delta_gpr_t pointer_registers[DELTA_COMPILED_POINTERS] = {DELTA_RCX, DELTA_RDX, DELTA_RSI, DELTA_R8,  DELTA_R9,
@@ -371,12 +380,31 @@ static bool has_squares(const code_writer_t *writer, uint16_t output) {
   return output + 1 < spec->expr->output_count && spec->is_square[output + 1];
 }
 
-// Adds to an output's sums by lane, which a group begins anew, and to those of its squares.
-static void emit_lane_sum(code_writer_t *writer, uint16_t output, uint8_t from) {
+// Where a vector's values of an output stand until its group ends.
+static delta_vector_operand_t kept_operand(const code_writer_t *writer, uint16_t output) {
+  const int32_t vector = writer->displacement / (writer->compiled->width * (int32_t)sizeof(float));
+  return delta_in_memory(DELTA_RDI, 0,
+                         (int32_t)(offsetof(delta_compiled_block_t, kept) +
+                                   (size_t)(vector * DELTA_EXPR_MAX_OUTPUTS + output) * sizeof(float[DELTA_COMPILED_LANES])));
+}
+
+// Where a vector's values of an output can be read at the end of its group: those of inputs and those that do not vary stand where they did.
+static delta_vector_operand_t summand_operand(const code_writer_t *writer, uint16_t output) {
+  const int32_t value = writer->compiled->spec.expr->outputs[output];
+  const delta_expr_instr_t *instr = instr_at(writer, value);
+  if (!writer->compiled->is_varying[value]) return slot_memory(writer->compiled->slot_of[value]);
+  if (instr->op == DELTA_EXPR_INPUT) return pointer_operand(writer, writer->compiled->pointer_of_input[instr->operands[0]]);
+  return kept_operand(writer, output);
+}
+
+// Adds a vector to an output's sums by lane, which a group begins anew, and to those of its squares.
+static void emit_lane_sum(code_writer_t *writer, uint16_t output) {
   const bool begins = writer->displacement == 0;
+  delta_vector_operand_t from = summand_operand(writer, output);
   for (int half = 0; half < 2; ++half) {
     const uint8_t sum = sum_register(writer, output, half), added = begins ? sum : FIRST_TEMPORARY;
-    emit_half(writer, added, from, half);
+    emit(writer, DELTA_VECTOR_WIDEN, added, 0, from);
+    from.displacement += writer->compiled->width / 2 * (int32_t)sizeof(float);
     if (!begins) emit(writer, DELTA_VECTOR_ADD_DOUBLE, sum, sum, delta_in_register(added));
     if (!has_squares(writer, output)) continue;
     const uint8_t squares = sum_register(writer, (uint16_t)(output + 1), half), square = begins ? squares : FIRST_TEMPORARY;
@@ -407,20 +435,25 @@ static void emit_sum_along(code_writer_t *writer, uint16_t output, uint8_t from)
   if (added != FIRST_TEMPORARY) writer->free_registers |= UINT32_C(1) << added;
 }
 
-// Squares go with the values they are of.
+// Squares go with the values they are of. Sums by lane are taken at the end of a group: Note [Groups of sums].
 static void emit_sum(code_writer_t *writer, uint16_t output, int32_t value) {
   if (writer->compiled->spec.is_square[output]) return;
   const uint8_t from = to_register(writer, operand_of(writer, value), SECOND_TEMPORARY);
   if (writer->compiled->spec.results == DELTA_COMPILED_SUMMED) {
-    emit_lane_sum(writer, output, from);
+    emit(writer, DELTA_VECTOR_STORE, from, 0, kept_operand(writer, output));
   } else {
     emit_sum_along(writer, output, from);
   }
 }
 
-// Adds the sums of a group to those in the block, in float64.
-static void emit_group_end(code_writer_t *writer) {
+// Sums the vectors of a group by lane and adds the sums to those in the block, in float64.
+static void emit_group_end(code_writer_t *writer, int32_t count) {
   const delta_compiled_spec_t *spec = &writer->compiled->spec;
+  for (int32_t i = 0; i < count; ++i) {
+    writer->displacement = i * writer->compiled->width * (int32_t)sizeof(float);
+    for (uint16_t k = 0; k < spec->expr->output_count; ++k)
+      if (spec->is_wanted[k] && !spec->is_square[k]) emit_lane_sum(writer, k);
+  }
   for (uint16_t k = 0; k < spec->expr->output_count; ++k) {
     for (int half = 0; spec->is_wanted[k] && half < 2; ++half) {
       const size_t offset = offsetof(delta_compiled_block_t, sums) + k * sizeof(double[DELTA_COMPILED_LANES]) +
@@ -470,7 +503,8 @@ static void emit_results(code_writer_t *writer, bool streams) {
     if (!spec->is_wanted[k]) continue;
     const int32_t value = spec->expr->outputs[k];
     if (spec->results != DELTA_COMPILED_STORED) {
-      if (!is_code(writer, value) || instr_at(writer, value)->op == DELTA_EXPR_INPUT) emit_sum(writer, k, value);
+      const bool is_computed = is_code(writer, value) && instr_at(writer, value)->op != DELTA_EXPR_INPUT;
+      if (spec->results == DELTA_COMPILED_SUMMED_ALONG && !is_computed) emit_sum(writer, k, value);
       continue;
     }
     const uint8_t from = to_register(writer, operand_of(writer, value), FIRST_TEMPORARY);
@@ -573,7 +607,7 @@ static void write_function(code_writer_t *writer, delta_compiled_form_t form, ui
     emit_values(writer);
     emit_results(writer, form == DELTA_COMPILED_STREAMS);
   }
-  if (compiled->spec.results == DELTA_COMPILED_SUMMED) emit_group_end(writer);
+  if (compiled->spec.results == DELTA_COMPILED_SUMMED) emit_group_end(writer, count);
   delta_assemble_loop_end(writer->assembler, count * vector_bytes, offsetof(delta_compiled_block_t, size_bytes), loop);
   save_registers(writer, true);
   delta_assemble_return(writer->assembler);

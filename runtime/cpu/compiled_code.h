@@ -18,10 +18,6 @@ typedef enum delta_compiled_form {
   DELTA_COMPILED_GROUPS,  // of sums: several vectors at once
 } delta_compiled_form_t;
 
-// Vectors of a group, after which the sums in registers are added to those in memory. All are float64: gradients that differ by a float32's last place end at
-// another side of a ReLU's kink.
-enum { DELTA_COMPILED_GROUP = 4 };
-
 // Writes a function of one argument, the block, and gives slots to constants that have none yet. False when registers or slots do not suffice.
 bool delta_compiled_write(delta_compiled_t *compiled, delta_compiled_form_t form, delta_assembler_t *assembler);
 

@@ -9,7 +9,7 @@
 
 // Counts changes of kernels of ours after which they give other bits or take other times: part of the names of the libraries, by which profiles and plans know
 // that they were made with others.
-enum { DELTA_CPU_KERNELS_REVISION = 3 };
+enum { DELTA_CPU_KERNELS_REVISION = 4 };
 
 typedef struct delta_cpu_kernel_row {
   delta_kernel_row_t base;
