@@ -1,17 +1,21 @@
 // Times the CPU kernels one by one: for each node of a table what every kernel makes of it, in milliseconds (the least of many runs), bytes and
 // operations a second, beside a plain copy of as many bytes.
 //
-//   kernels [threads] [part of a name]
+//   kernels [threads] [part of a name] [cold]
+//
+// A kernel finds its data where the run before has left it, in a cache if it is small; so does the copy. `cold`: runs walk through more memory than caches
+// hold, and so do the copies. The fastest of several ways to copy counts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "bench/copies.h"
 #include "onnx/graph/emit.h"
-#include "runtime/cpu/team.h"
 #include "runtime/device.h"
 
-enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, LEAST_RUNS = 7, ALIGNMENT_BYTES = 64 };
+enum { MOST_INPUTS = 7, MOST_OUTPUTS = 3, LEAST_RUNS = 7, MOST_SETS = 64 };
+static const size_t cold_bytes = 384 << 20;
 
 // Of one kernel.
 static const double enough_seconds = 0.3;
@@ -101,6 +105,38 @@ typedef struct bench_row {
                                DO(MUL, 8, 1)}}),                                                                                       \
       4, 2
 
+// The same behind a ReLU6, of x that is normalised by a mean, a scale and a shift: of dy times -scale, times x - mean with its sign turned, and of -dy.
+#define CLIPPED_SUMS(...)                                                                                            \
+  NODE(REDUCE, delta_reduce_attrs_t, SHAPE(__VA_ARGS__), 13, {DELTA_REDUCE_SUM, DELTA_REDUCE_SUM, DELTA_REDUCE_SUM}, \
+       {DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32, DELTA_DTYPE_FLOAT32},                                              \
+       {DELTA_DTYPE_FLOAT32,                                                                                         \
+        5,                                                                                                           \
+        21,                                                                                                          \
+        3,                                                                                                           \
+        {17, 20, 15},                                                                                                \
+        (delta_expr_instr_t[]){IN(0),                                                                                \
+                               IN(1),                                                                                \
+                               IN(2),                                                                                \
+                               IN(3),                                                                                \
+                               IN(4),                                                                                \
+                               DO(MUL, 1, 2),                                                                        \
+                               DO(MUL, 4, 2),                                                                        \
+                               DO(SUB, 3, 6),                                                                        \
+                               DO(ADD, 5, 7),                                                                        \
+                               NUMBER(0),                                                                            \
+                               DO(LE, 8, 9),                                                                         \
+                               DO(SELECT, 10, 9, 8),                                                                 \
+                               NUMBER(6),                                                                            \
+                               DO(GE, 11, 12),                                                                       \
+                               DO(SELECT, 13, 9, 0),                                                                 \
+                               DO(SELECT, 10, 9, 14),                                                                \
+                               DO(NEG, 15),                                                                          \
+                               DO(MUL, 16, 2),                                                                       \
+                               DO(MUL, 16, 4),                                                                       \
+                               DO(MUL, 15, 1),                                                                       \
+                               DO(ADD, 18, 19)}}),                                                                   \
+      5, 3
+
 static const bench_row_t rows[] = {
     {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
     {"add bias 32x64x56x56", ADD_BIAS(32, 64, 56, 56), {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
@@ -125,6 +161,22 @@ static const bench_row_t rows[] = {
     {"gradient sums 16x6x112x112x16",
      GRADIENT_SUMS(16, 6, 112, 112, 16),
      {REALS(16, 6, 112, 112, 16), REALS(16, 6, 112, 112, 16), REALS(1, 6, 1, 1, 16), REALS(1, 6, 1, 1, 16)},
+     0},
+    {"gradient sums 16x48x14x14x8",
+     GRADIENT_SUMS(16, 48, 14, 14, 8),
+     {REALS(16, 48, 14, 14, 8), REALS(16, 48, 14, 14, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8)},
+     0},
+    {"clipped gradient sums 16x48x14x14x8",
+     CLIPPED_SUMS(16, 48, 14, 14, 8),
+     {REALS(16, 48, 14, 14, 8), REALS(16, 48, 14, 14, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8)},
+     0},
+    {"clipped gradient sums 16x12x112x112x8",
+     CLIPPED_SUMS(16, 12, 112, 112, 8),
+     {REALS(16, 12, 112, 112, 8), REALS(16, 12, 112, 112, 8), REALS(1, 12, 1, 1, 8), REALS(1, 12, 1, 1, 8), REALS(1, 12, 1, 1, 8)},
+     0},
+    {"gradient sums 16x120x7x7x8",
+     GRADIENT_SUMS(16, 120, 7, 7, 8),
+     {REALS(16, 120, 7, 7, 8), REALS(16, 120, 7, 7, 8), REALS(1, 120, 1, 1, 8), REALS(1, 120, 1, 1, 8)},
      0},
     {"moments, blocks 16x36x14x14x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 36, 14, 14, 16)}, 0},
     {"moments, blocks 16x6x112x112x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 6, 112, 112, 16)}, 0},
@@ -360,103 +412,135 @@ static const bench_row_t rows[] = {
      1.16e8},
 };
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+// Memory as programs have it: from an arena of the device.
+typedef struct bench_memory {
+  delta_device_t *device;
+  delta_arena_t *arena; // Owned.
+  size_t used_bytes;
+} bench_memory_t;
+
+static delta_status_t open_memory(delta_device_t *device, size_t size_bytes, bench_memory_t *memory) {
+  size_t whole_bytes;
+  *memory = (bench_memory_t){.device = device};
+  if (!delta_size_align(size_bytes, device->granule_bytes, &whole_bytes)) return delta_status_make(OUT_OF_MEMORY, "buffers are too large");
+  DELTA_RETURN_IF_ERROR(device->driver->arena_reserve(device, whole_bytes, &memory->arena));
+  DELTA_RETURN_IF_ERROR(device->driver->arena_commit(memory->arena, whole_bytes));
+  memset(device->driver->arena_address(memory->arena, 0), 0, whole_bytes);
+  return DELTA_OK;
 }
 
-static void *make_buffer(size_t size_bytes) {
-  void *buffer = aligned_alloc(ALIGNMENT_BYTES, (size_bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES);
-  if (!buffer) abort();
-  memset(buffer, 0, size_bytes);
+static void close_memory(bench_memory_t *memory) {
+  if (memory->arena) memory->device->driver->arena_destroy(memory->arena);
+}
+
+static size_t aligned_bytes(const delta_device_t *device, size_t size_bytes) {
+  return (size_bytes + device->alignment_bytes - 1) / device->alignment_bytes * device->alignment_bytes;
+}
+
+static void *take_buffer(bench_memory_t *memory, size_t size_bytes) {
+  void *buffer = memory->device->driver->arena_address(memory->arena, memory->used_bytes);
+  memory->used_bytes += aligned_bytes(memory->device, size_bytes);
   return buffer;
 }
 
-typedef struct bench_copy {
-  char *to;
-  const char *from;
-  size_t size_bytes;
-  int64_t chunks;
-} bench_copy_t;
-
-static void copy_chunks(const void *context, int64_t begin, int64_t end, int32_t thread) {
-  (void)thread;
-  const bench_copy_t *copy = context;
-  const size_t first = copy->size_bytes * (size_t)begin / (size_t)copy->chunks,
-               last = copy->size_bytes * (size_t)end / (size_t)copy->chunks;
-  memcpy(copy->to + first, copy->from + first, last - first);
+// How many sets of buffers runs walk through.
+static int count_sets(size_t set_bytes, bool is_cold) {
+  const size_t wanted = is_cold ? cold_bytes / set_bytes + 2 : 1;
+  return wanted < MOST_SETS ? (int)wanted : MOST_SETS;
 }
 
-// A plain copy by the same threads.
-static double copy_seconds(size_t size_bytes, int32_t threads) {
-  enum { CHUNKS = 64 };
-  char *from = make_buffer(size_bytes), *to = make_buffer(size_bytes);
-  const bench_copy_t copy = {to, from, size_bytes, CHUNKS};
-  double least = 1e9;
-  const double end = seconds_now() + enough_seconds;
-  for (int run = 0; run < LEAST_RUNS || seconds_now() < end; ++run) {
-    double start = seconds_now();
-    delta_team_run(threads, CHUNKS, (int64_t)(size_bytes / CHUNKS), copy_chunks, &copy);
-    double seconds = seconds_now() - start;
-    least = seconds < least ? seconds : least;
+// A plain copy by the same threads: half of the bytes are read, half are written.
+static delta_status_t copy_seconds(delta_device_t *device, size_t moved_bytes, bool is_cold, double *out_seconds) {
+  const size_t size_bytes = (moved_bytes / 2 + BENCH_LINE_BYTES - 1) / BENCH_LINE_BYTES * BENCH_LINE_BYTES;
+  const int sets = count_sets(2 * aligned_bytes(device, size_bytes), is_cold);
+  bench_copy_t copies[MOST_SETS] = {{.way = BENCH_MEMCPY}};
+  bench_memory_t memory;
+  delta_status_t status = open_memory(device, (size_t)sets * 2 * aligned_bytes(device, size_bytes), &memory);
+  *out_seconds = 1e9;
+  for (int i = 0; !status && i < sets; ++i) {
+    char *from = take_buffer(&memory, size_bytes);
+    status = bench_add_jobs(&copies[i], take_buffer(&memory, size_bytes), from, size_bytes);
   }
-  free(from);
-  free(to);
-  return least;
+  const double end = delta_clock_seconds() + enough_seconds;
+  for (int run = 0; !status && (run < BENCH_WAY_COUNT * LEAST_RUNS || delta_clock_seconds() < end); ++run) {
+    bench_copy_t *copy = &copies[run % sets];
+    copy->way = (bench_way_t)(run / sets % BENCH_WAY_COUNT);
+    const double seconds = bench_copy_seconds(copy, device->threads);
+    if (seconds < *out_seconds) *out_seconds = seconds;
+  }
+  for (int i = 0; i < sets; ++i) delta_array_deinit(delta_allocator_system(), &copies[i].jobs);
+  close_memory(&memory);
+  return status;
 }
 
 typedef struct bench_buffers {
-  void *inputs[MOST_INPUTS], *outputs[MOST_OUTPUTS];
-  size_t total_bytes;
+  bench_memory_t memory;
+  void *inputs[MOST_SETS][MOST_INPUTS], *outputs[MOST_SETS][MOST_OUTPUTS];
+  int sets;
+  size_t total_bytes; // of a set's tensors
 } bench_buffers_t;
 
-static bench_buffers_t make_buffers(const delta_graph_t *graph, const delta_node_t *node) {
-  bench_buffers_t buffers = {0};
-  for (uint32_t k = 0; k < node->input_count; ++k) {
-    const delta_tensor_t *tensor = delta_node_input(graph, node, k);
-    buffers.inputs[k] = make_buffer(delta_tensor_bytes(tensor));
-    buffers.total_bytes += delta_tensor_bytes(tensor);
-    if (tensor->dtype != DELTA_DTYPE_FLOAT32) continue;
-    for (int64_t i = 0; i < delta_shape_count(&tensor->shape); ++i) ((float *)buffers.inputs[k])[i] = (float)((i * 7919) % 1021) / 512 - 1;
-  }
-  for (uint32_t k = 0; k < node->output_count; ++k) {
-    buffers.outputs[k] = make_buffer(delta_tensor_bytes(delta_node_output(graph, node, k)));
-    buffers.total_bytes += delta_tensor_bytes(delta_node_output(graph, node, k));
-  }
-  return buffers;
+static void fill_input(const delta_tensor_t *tensor, float *data) {
+  if (tensor->dtype != DELTA_DTYPE_FLOAT32) return;
+  for (int64_t i = 0; i < delta_shape_count(&tensor->shape); ++i) data[i] = (float)((i * 7919) % 1021) / 512 - 1;
 }
 
-static void free_buffers(bench_buffers_t *buffers) {
-  for (int k = 0; k < MOST_INPUTS; ++k) free(buffers->inputs[k]);
-  for (int k = 0; k < MOST_OUTPUTS; ++k) free(buffers->outputs[k]);
+static delta_status_t make_buffers(delta_device_t *device, const delta_graph_t *graph, const delta_node_t *node, bool is_cold,
+                                   bench_buffers_t *buffers) {
+  size_t set_bytes = 0;
+  for (uint32_t k = 0; k < node->input_count + node->output_count; ++k) {
+    const delta_tensor_t *tensor =
+        k < node->input_count ? delta_node_input(graph, node, k) : delta_node_output(graph, node, k - node->input_count);
+    buffers->total_bytes += delta_tensor_bytes(tensor);
+    set_bytes += aligned_bytes(device, delta_tensor_bytes(tensor));
+  }
+  buffers->sets = count_sets(set_bytes, is_cold);
+  DELTA_RETURN_IF_ERROR(open_memory(device, (size_t)buffers->sets * set_bytes, &buffers->memory));
+  for (int i = 0; i < buffers->sets; ++i) {
+    for (uint32_t k = 0; k < node->input_count; ++k) {
+      const delta_tensor_t *tensor = delta_node_input(graph, node, k);
+      buffers->inputs[i][k] = take_buffer(&buffers->memory, delta_tensor_bytes(tensor));
+      fill_input(tensor, buffers->inputs[i][k]);
+    }
+    for (uint32_t k = 0; k < node->output_count; ++k)
+      buffers->outputs[i][k] = take_buffer(&buffers->memory, delta_tensor_bytes(delta_node_output(graph, node, k)));
+  }
+  return DELTA_OK;
 }
 
 static delta_status_t time_kernel(delta_device_t *device, const delta_graph_t *graph, uint32_t rank, const delta_kernel_offer_t *offer,
                                   const bench_buffers_t *buffers, double *out_seconds) {
   delta_kernel_t *kernel = NULL;
-  void *workspace = make_buffer(offer->workspace_bytes);
-  delta_status_t status = device->driver->kernel_prepare(device, graph, (delta_node_id_t){0}, rank, &kernel);
-  const delta_kernel_buffers_t launch = {(const void *const *)buffers->inputs, buffers->outputs, workspace};
+  bench_memory_t workspace;
+  delta_status_t status = DELTA_OK;
   *out_seconds = 1e9;
-  const double end = seconds_now() + enough_seconds;
-  for (int run = 0; !status && (run < LEAST_RUNS || seconds_now() < end); ++run) {
-    double start = seconds_now();
+  DELTA_GOTO_IF_ERROR(status, open_memory(device, offer->workspace_bytes + 1, &workspace), cleanup);
+  DELTA_GOTO_IF_ERROR(status, device->driver->kernel_prepare(device, graph, (delta_node_id_t){0}, rank, &kernel), cleanup);
+  const double end = delta_clock_seconds() + enough_seconds;
+  for (int run = 0; !status && (run < LEAST_RUNS || delta_clock_seconds() < end); ++run) {
+    const int set = run % buffers->sets;
+    const delta_kernel_buffers_t launch = {(const void *const *)buffers->inputs[set], (void *const *)buffers->outputs[set],
+                                           take_buffer(&workspace, 0)};
+    const double start = delta_clock_seconds();
     status = device->driver->launch(device, DELTA_LANE_COMPUTE, kernel, &launch);
-    double seconds = seconds_now() - start;
+    const double seconds = delta_clock_seconds() - start;
     if (seconds < *out_seconds) *out_seconds = seconds;
   }
+cleanup:
   device->driver->kernel_destroy(kernel);
-  free(workspace);
+  close_memory(&workspace);
   return status;
 }
 
-static void print_time(const bench_row_t *row, const delta_kernel_offer_t *offer, double seconds, size_t total_bytes, int32_t threads) {
-  double copied = copy_seconds(total_bytes / 2, threads);
+static delta_status_t print_time(delta_device_t *device, const bench_row_t *row, const delta_kernel_offer_t *offer, double seconds,
+                                 size_t total_bytes, bool is_cold) {
+  double copied;
+  DELTA_RETURN_IF_ERROR(copy_seconds(device, total_bytes, is_cold, &copied));
   printf("%-32s %-10s %9.3f ms %7.2f GB/s %6.2f of a copy", row->name, offer->name, 1e3 * seconds, (double)total_bytes / seconds / 1e9,
          copied / seconds);
   if (row->operations > 0) printf(" %8.1f GFLOP/s", row->operations / seconds / 1e9);
   printf(" workspace %zu\n", offer->workspace_bytes);
+  return DELTA_OK;
 }
 
 static delta_status_t build_graph(const bench_row_t *row, delta_graph_t *graph) {
@@ -471,13 +555,13 @@ static delta_status_t build_graph(const bench_row_t *row, delta_graph_t *graph) 
   return delta_emit_finish(&emit);
 }
 
-static delta_status_t run_row(delta_device_t *device, const bench_row_t *row) {
+static delta_status_t run_row(delta_device_t *device, const bench_row_t *row, bool is_cold) {
   delta_graph_t *graph = NULL;
-  bench_buffers_t buffers = {0};
+  bench_buffers_t buffers = {.sets = 0};
   delta_status_t status = delta_graph_create(delta_allocator_system(), &graph);
   if (status) return status;
   DELTA_GOTO_IF_ERROR(status, build_graph(row, graph), cleanup);
-  buffers = make_buffers(graph, &graph->nodes.items[0]);
+  DELTA_GOTO_IF_ERROR(status, make_buffers(device, graph, &graph->nodes.items[0], is_cold, &buffers), cleanup);
   for (uint32_t rank = 0;; ++rank) {
     delta_kernel_offer_t offer;
     bool exists;
@@ -489,10 +573,10 @@ static delta_status_t run_row(delta_device_t *device, const bench_row_t *row) {
       continue;
     }
     DELTA_GOTO_IF_ERROR(status, time_kernel(device, graph, rank, &offer, &buffers, &seconds), cleanup);
-    print_time(row, &offer, seconds, buffers.total_bytes, device->threads);
+    DELTA_GOTO_IF_ERROR(status, print_time(device, row, &offer, seconds, buffers.total_bytes, is_cold), cleanup);
   }
 cleanup:
-  free_buffers(&buffers);
+  close_memory(&buffers.memory);
   delta_graph_free(graph);
   return status;
 }
@@ -503,7 +587,7 @@ int main(int count, char **arguments) {
   delta_status_t status = delta_device_open("cpu", &options, delta_allocator_system(), &device);
   for (size_t i = 0; !status && i < sizeof rows / sizeof *rows; ++i) {
     if (count > 2 && !strstr(rows[i].name, arguments[2])) continue;
-    status = delta_status_annotate(run_row(device, &rows[i]), "%s", rows[i].name);
+    status = delta_status_annotate(run_row(device, &rows[i], count > 3), "%s", rows[i].name);
   }
   if (status) fprintf(stderr, "%s\n", delta_status_message(status));
   delta_device_close(device);
