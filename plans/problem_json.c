@@ -102,7 +102,8 @@ static delta_status_t give_homes(delta_problem_t *problem) {
     if (!(tensor->flags & DELTA_TENSOR_BELOW)) continue;
     tensor->home_offset_bytes = home_bytes;
     if (!delta_size_add(home_bytes, tensor->size_bytes, &home_bytes))
-      return delta_status_make(MALFORMED, "state '%s' lies beyond all bytes that can be counted: %zu more", tensor->name, tensor->size_bytes);
+      return delta_status_make(MALFORMED, "state '%s' lies beyond all bytes that can be counted: %zu more", tensor->name,
+                               tensor->size_bytes);
   }
   problem->home_bytes = home_bytes;
   for (uint32_t t = 0; t < problem->tensor_count; ++t) {

@@ -33,10 +33,8 @@ typedef struct preparation {
 static delta_contestant_t *add_contestant(const delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t below_count) {
   delta_contestant_t *contestant = &race->contestants[race->count];
   race->below_counts[race->count] = below_count;
-  *contestant = (delta_contestant_t){.seed = maker->options->seed + seed_step * race->count,
-                                     .group = below_count,
-                                     .step_seconds = INFINITY,
-                                     .mark_seconds = INFINITY};
+  *contestant = (delta_contestant_t){
+      .seed = maker->options->seed + seed_step * race->count, .group = below_count, .step_seconds = INFINITY, .mark_seconds = INFINITY};
   ++race->count;
   return contestant;
 }
