@@ -1,6 +1,8 @@
 // Found: a search knows no addresses. What they take beyond the live bytes becomes a constraint of the next search.
 #include "planner/found.h"
 
+#include <math.h>
+
 #include "planner/advance.h"
 #include "planner/retime.h"
 #include "planner/simulate.h"
@@ -14,10 +16,11 @@ enum {
   FINEST_PARTS = 400,
   MOST_REOPENINGS = 4,
   MOST_REPAIRS = 3,
-  MOST_STALE = 3,
+  MOST_STALE = 4,
   NEAR_PARTS = 10,  // a miss by less of the capacity is worth a repair,
   REPAIR_PARTS = 4, // which is this part of a search
-  HASTY_EVALUATIONS = 16000
+  HASTY_EVALUATIONS = 16000,
+  LEAST_NEW_EVALUATIONS = 4000 // for a search that begins anew
 };
 
 // A schedule with addresses is slower than the search had it where it is by more than this part.
@@ -38,6 +41,7 @@ struct delta_finder {
   double found_seconds;         // of the last search's plan, without addresses
   int repairs;                  // in a row: searches that went on from a plan without addresses
   int stale;                    // in a row: searches that ended by themselves and found nothing faster
+  bool begins_anew;             // the next search: the last one found nothing faster beside the best plan
   uint64_t spent_evaluations;
   uint64_t next_evaluations; // of the next search
   delta_schedule_t *best;    // Owned; the fastest that fits, or NULL
@@ -289,19 +293,26 @@ static void pass_over(delta_finder_t *finder) {
   }
 }
 
-// One search from the best plan; from where the last search ended while there is none, or while that plan's addresses are being repaired.
+// What a search begins with: the best plan, unless there is nothing faster beside it; where the last search ended while there is none, or while that plan's addresses are being
+// repaired.
+static delta_decisions_t find_start(const delta_finder_t *finder) {
+  if (finder->begins_anew && finder->repairs == 0) return (delta_decisions_t){0};
+  const bool starts_at_best = finder->best && finder->repairs == 0;
+  delta_decisions_t start = starts_at_best ? finder->best_decisions : finder->decisions;
+  start.count = starts_at_best ? finder->best_items.count : finder->items.count;
+  return start;
+}
+
 static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) {
   delta_search_options_t options = finder->options;
-  const bool starts_at_best = finder->best && finder->repairs == 0;
-  const delta_decisions_t start = starts_at_best ? finder->best_decisions : finder->decisions;
-  const size_t start_count = starts_at_best ? finder->best_items.count : finder->items.count;
+  const delta_decisions_t start = find_start(finder);
   delta_decision_list_t items;
   delta_search_result_t result;
   options.capacity_bytes = finder->tried_bytes;
   options.effort.evaluation_limit = evaluations;
   options.effort.seed += (uint64_t)finder->search_count;
   options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
-  if (start_count > 0) options.start = &start;
+  if (start.count > 0) options.start = &start;
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);
   finder->items = items;
@@ -332,18 +343,21 @@ static delta_status_t find(delta_finder_t *finder) {
     const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
     const uint64_t wanted = finder->next_evaluations / (finder->repairs > 0 ? REPAIR_PARTS : 1);
     const uint64_t tried_bytes = finder->tried_bytes, evaluations = wanted < left ? wanted : left;
-    const bool is_repair = finder->repairs > 0;
+    const bool is_repair = finder->repairs > 0, is_new = finder->begins_anew && !is_repair;
+    const double best_seconds = finder->best ? finder->best->step_seconds : INFINITY;
     DELTA_RETURN_IF_ERROR(search_once(finder, evaluations));
     const bool is_cut = effort->is_past_deadline && effort->is_past_deadline(effort->self);
     // Without anything left to give back, searches that ended by themselves are the last, if all their draws led to nothing.
     const bool is_stale = finder->has_fit && finder->has_finished && !is_cut && !is_repair && finder->tried_bytes == tried_bytes;
     finder->stale = is_stale ? finder->stale + 1 : 0;
     finder->is_done = finder->stale == MOST_STALE;
-    // How much has to be left for addresses is found out by short searches.
-    const bool was_whole = evaluations == wanted && !is_repair && !is_cut;
-    if (was_whole && !is_stale && (finder->has_fit || finder->has_failed)) finder->next_evaluations *= 2;
+    // How much has to be left for addresses is found out by short searches. A plan that could not be repaired is found again unless the next one is longer.
+    const bool is_settled = finder->has_failed || (is_repair ? finder->repairs == 0 : finder->has_fit);
+    if (evaluations == wanted && !is_cut && !is_stale && !is_new && is_settled) finder->next_evaluations *= 2;
+    const bool is_faster = finder->best && finder->best->step_seconds < best_seconds;
+    finder->begins_anew = !is_faster && finder->best && !is_repair && !is_new && evaluations >= LEAST_NEW_EVALUATIONS;
     if (!finder->has_failed) continue;
-    if (is_repair) {
+    if (is_repair || is_new) {
       pass_over(finder);
       continue;
     }

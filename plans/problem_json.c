@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/json.h"
 #include "base/map.h"
 
@@ -64,7 +65,8 @@ typedef struct flag_row {
 static const flag_row_t flag_rows[] = {{"initial", DELTA_TENSOR_INPUT},
                                        {"pinned", DELTA_TENSOR_PINNED | DELTA_TENSOR_OUTPUT},
                                        {"output", DELTA_TENSOR_OUTPUT},
-                                       {"state", DELTA_TENSOR_STATE}};
+                                       {"state", DELTA_TENSOR_STATE},
+                                       {"below", DELTA_TENSOR_STATE | DELTA_TENSOR_BELOW}};
 enum { FLAG_ROW_COUNT = sizeof flag_rows / sizeof *flag_rows };
 
 static delta_status_t read_tensor(problem_reader_t *reader, const delta_json_value_t *value, uint32_t index) {
@@ -92,6 +94,25 @@ static delta_status_t read_becomes(const problem_reader_t *reader, const delta_j
   return find_tensor(reader, tensor->name, state, &tensor->becomes_state);
 }
 
+// States below get their slots one behind another; what becomes of a state lives where it does.
+static delta_status_t give_homes(delta_problem_t *problem) {
+  size_t home_bytes = 0;
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    delta_problem_tensor_t *tensor = &problem->tensors[t];
+    if (!(tensor->flags & DELTA_TENSOR_BELOW)) continue;
+    tensor->home_offset_bytes = home_bytes;
+    if (!delta_size_add(home_bytes, tensor->size_bytes, &home_bytes))
+      return delta_status_make(MALFORMED, "state '%s' lies beyond all bytes that can be counted: %zu more", tensor->name,
+                               tensor->size_bytes);
+  }
+  problem->home_bytes = home_bytes;
+  for (uint32_t t = 0; t < problem->tensor_count; ++t) {
+    const uint32_t state = problem->tensors[t].becomes_state;
+    if (state != DELTA_PROBLEM_NONE) problem->tensors[t].flags |= problem->tensors[state].flags & DELTA_TENSOR_BELOW;
+  }
+  return DELTA_OK;
+}
+
 static delta_status_t read_tensors(problem_reader_t *reader, const delta_json_value_t *root) {
   const delta_json_value_t *array = NULL;
   size_t count = 0;
@@ -106,7 +127,7 @@ static delta_status_t read_tensors(problem_reader_t *reader, const delta_json_va
   for (const delta_json_value_t *value = delta_json_first(array); value; value = delta_json_next(value)) {
     DELTA_RETURN_IF_ERROR(read_becomes(reader, value, &reader->problem->tensors[index++]));
   }
-  return DELTA_OK;
+  return give_homes(reader->problem);
 }
 
 // ---- Nodes

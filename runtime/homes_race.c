@@ -11,8 +11,6 @@
 // With less time there is one search; and where planners take more than this part of it to make.
 static const double least_race_seconds = 1, most_prepare_part = 0.15;
 static const double most_opening_part = 0.3; // of the limit
-// A search with another seed is as promising as one with homes whose mark is worse by this part.
-static const double seed_margin = 1e-2;
 // Searches count up from their seeds.
 static const uint64_t seed_step = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -32,27 +30,11 @@ typedef struct preparation {
   delta_homes_race_t *race;
 } preparation_t;
 
-static uint32_t count_moments(const delta_plan_maker_t *maker) {
-  uint32_t count = 0;
-  while (count < maker->movable_count && maker->plan->states[maker->movable[count]].kind == DELTA_STATE_MOMENT) ++count;
-  return count;
-}
-
-uint32_t delta_plan_maker_list_homes(const delta_plan_maker_t *maker, uint32_t counts[DELTA_MOST_HOMES]) {
-  const uint32_t least = maker->below_count, most = maker->movable_count, moments = count_moments(maker);
-  uint32_t count = 0;
-  counts[count++] = least;
-  if (!maker->tries_homes) return count;
-  counts[count++] = most;
-  if (moments > least && moments < most) counts[count++] = moments;
-  return count;
-}
-
 static delta_contestant_t *add_contestant(const delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t below_count) {
   delta_contestant_t *contestant = &race->contestants[race->count];
   race->below_counts[race->count] = below_count;
-  *contestant =
-      (delta_contestant_t){.seed = maker->options->seed + seed_step * race->count, .step_seconds = INFINITY, .mark_seconds = INFINITY};
+  *contestant = (delta_contestant_t){
+      .seed = maker->options->seed + seed_step * race->count, .group = below_count, .step_seconds = INFINITY, .mark_seconds = INFINITY};
   ++race->count;
   return contestant;
 }
@@ -91,7 +73,7 @@ static delta_status_t enter_homes(delta_plan_maker_t *maker, delta_homes_race_t 
   return status ? status : delta_crew_run(thread_count, home_count - 1, make_planner, &preparation);
 }
 
-// Other seeds of each of the homes: the more seeds one has, the better it has to be for another.
+// Other seeds of each of the homes.
 static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_race_t *race) {
   const uint32_t home_count = race->count, seed_count = DELTA_MOST_CONTESTANTS / home_count;
   for (uint32_t i = home_count; i < seed_count * home_count; ++i) {
@@ -99,8 +81,7 @@ static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_r
     if (first->is_left_behind) continue;
     delta_contestant_t *contestant = add_contestant(maker, race, race->below_counts[i % home_count]);
     contestant->capacity_bytes = first->capacity_bytes;
-    const uint32_t seeds_before = i / home_count;
-    contestant->mark_seconds = first->mark_seconds * (1 + seed_margin * seeds_before);
+    contestant->mark_seconds = first->mark_seconds;
     DELTA_RETURN_IF_ERROR(delta_planner_fork(first->planner, &contestant->planner));
   }
   return DELTA_OK;

@@ -3,14 +3,28 @@
 #include "runtime/plan_maker.h"
 #include "runtime/plan_options.h"
 
-// Orders states that may lie below: those that fill at least a block there, optimizer states before others, large ones before small ones.
-static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b) {
+// States of less than this part of all bytes are small: there are many, and searches have a decision more for each.
+enum { SMALL_PARTS = 1000 };
+
+static bool is_large(const delta_plan_state_t *state, uint64_t all_bytes) { return state->size_bytes >= all_bytes / SMALL_PARTS; }
+
+// Orders states that may lie below: large ones before small ones, of these optimizer states before others, and those by size.
+static bool goes_first(const delta_plan_state_t *a, const delta_plan_state_t *b, uint64_t all_bytes) {
   const bool a_moment = a->kind == DELTA_STATE_MOMENT, b_moment = b->kind == DELTA_STATE_MOMENT;
+  const bool a_large = is_large(a, all_bytes), b_large = is_large(b, all_bytes);
+  if (a_large != b_large) return a_large;
   return a_moment != b_moment ? a_moment : a->size_bytes > b->size_bytes;
+}
+
+static uint64_t sum_states(const delta_plan_t *plan) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < plan->state_count; ++i) bytes += plan->states[i].size_bytes;
+  return bytes;
 }
 
 static delta_status_t list_movable(delta_plan_maker_t *maker) {
   const delta_plan_t *plan = maker->plan;
+  const uint64_t all_bytes = sum_states(plan);
   uint64_t home_bytes = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(&maker->plan->region, plan->state_count, &maker->movable));
   for (uint32_t i = 0; i < plan->state_count; ++i) {
@@ -18,10 +32,23 @@ static delta_status_t list_movable(delta_plan_maker_t *maker) {
     home_bytes += delta_size_round_up(plan->states[i].size_bytes, DELTA_HOST_BLOCK_BYTES);
     if (home_bytes > plan->totals.host_budget_bytes) break;
     uint32_t at = maker->movable_count++;
-    for (; at > 0 && goes_first(&plan->states[i], &plan->states[maker->movable[at - 1]]); --at) maker->movable[at] = maker->movable[at - 1];
+    const delta_plan_state_t *state = &plan->states[i];
+    for (; at > 0 && goes_first(state, &plan->states[maker->movable[at - 1]], all_bytes); --at) maker->movable[at] = maker->movable[at - 1];
     maker->movable[at] = i;
   }
   return DELTA_OK;
+}
+
+uint32_t delta_plan_maker_list_homes(const delta_plan_maker_t *maker, uint32_t counts[DELTA_MOST_HOMES]) {
+  const delta_plan_t *plan = maker->plan;
+  const uint64_t all_bytes = sum_states(plan);
+  uint32_t count = 0, moments = 0, large = 0;
+  while (large < maker->movable_count && is_large(&plan->states[maker->movable[large]], all_bytes)) ++large;
+  while (moments < large && plan->states[maker->movable[moments]].kind == DELTA_STATE_MOMENT) ++moments;
+  counts[count++] = maker->below_count;
+  if (maker->tries_homes && large > maker->below_count) counts[count++] = large;
+  if (maker->tries_homes && moments > maker->below_count && moments < large) counts[count++] = moments;
+  return count;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -45,8 +72,7 @@ delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *maker) {
 
 // The fewest states below for which what is left of the budget beside the others is at least program_bytes; all when no number does.
 static uint32_t count_below_for(const delta_plan_maker_t *maker, uint64_t program_bytes) {
-  uint64_t state_bytes = 0;
-  for (uint32_t i = 0; i < maker->plan->state_count; ++i) state_bytes += maker->plan->states[i].size_bytes;
+  uint64_t state_bytes = sum_states(maker->plan);
   uint32_t count = 0;
   while (count < maker->movable_count && state_bytes + program_bytes > maker->plan->totals.budget_bytes) {
     state_bytes -= maker->plan->states[maker->movable[count++]].size_bytes;

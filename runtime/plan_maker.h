@@ -96,7 +96,7 @@ DELTA_MUST_USE delta_status_t delta_plan_maker_find_minimum(delta_plan_maker_t *
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_homes(delta_plan_maker_t *maker);
 // The same, and later, by delta_plan_maker_race, more of them where the step is faster with them there.
 DELTA_MUST_USE delta_status_t delta_plan_maker_choose_fast_homes(delta_plan_maker_t *maker);
-// Numbers of states below that are worth a try after that: as few as there have to be; and where more may help, all that may, or the moments alone. Returns how many there are.
+// Numbers of states below that are worth a try after that: as few as there have to be; and where more may help, the large ones, or of these the moments alone. Returns how many there are.
 uint32_t delta_plan_maker_list_homes(const delta_plan_maker_t *maker, uint32_t counts[DELTA_MOST_HOMES]);
 // Where there is time for more than one search, and planners are not kept, it is for searches with several seeds and homes that go on side by side, on as many threads as the process has processors. The first
 // planner and the states' homes are then those of the fastest plan, and *inout_limit_seconds, what the search may take, is 0. A later call goes on.

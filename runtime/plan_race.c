@@ -1,5 +1,6 @@
-// An opening of short searches ranks the contestants; then each thread goes on with one of them as long as it finds anything, the best first. Short searches say little of what long
-// ones find, so a contestant's mark is the mean of its plan and of its bound: the one is a draw, and the other sees no waits.
+// An opening of short searches ranks the contestants. Short searches say little of what long ones find, so a contestant's mark is the mean of its plan and of its bound: the one is a
+// draw, and the other sees no waits. Then a few for each thread qualify in longer searches, and each thread goes on with one of them as long as it finds anything, that with the
+// fastest plan first.
 #include "runtime/plan_race.h"
 
 #include <assert.h>
@@ -12,6 +13,11 @@
 // The most that one contestant's opening may take, the latter as a part of the limit.
 enum { OPENING_EVALUATIONS = 6000 };
 static const double opening_part = 0.1;
+// How many qualify, and how much of the limit is for that.
+enum { QUALIFIERS_OF_THREAD = 3 };
+static const double qualifying_part = 0.3;
+// A second search of a group is as promising as one of another whose mark is worse by this part.
+static const double group_margin = 1e-2;
 
 typedef struct race {
   const delta_race_options_t *options;
@@ -100,14 +106,36 @@ static void leave_behind(race_t *race) {
   }
 }
 
-// Those that are not left behind, by their marks; of equals the first.
+static uint32_t count_running(const race_t *race, uint32_t group) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < race->running_count; ++r) count += race->contestants[race->running[r]].group == group;
+  return count;
+}
+
+static bool is_running(const race_t *race, uint32_t contestant) {
+  for (uint32_t r = 0; r < race->running_count; ++r) {
+    if (race->running[r] == contestant) return true;
+  }
+  return false;
+}
+
+// The mark beside those that stand already: the more of them are of the same group, the better it has to be.
+static double standing_of(const race_t *race, uint32_t contestant) {
+  const delta_contestant_t *entry = &race->contestants[contestant];
+  return entry->mark_seconds * (1 + group_margin * count_running(race, entry->group));
+}
+
+// Those that are not left behind, the most promising first; of equals the first.
 static void line_up(race_t *race) {
-  for (uint32_t i = 0; i < race->count; ++i) {
-    const double mark_seconds = race->contestants[i].mark_seconds;
-    if (race->contestants[i].is_left_behind) continue;
-    uint32_t at = race->running_count++;
-    for (; at > 0 && mark_seconds < race->contestants[race->running[at - 1]].mark_seconds; --at) race->running[at] = race->running[at - 1];
-    race->running[at] = i;
+  race->running_count = 0;
+  for (;;) {
+    uint32_t best = race->count;
+    for (uint32_t i = 0; i < race->count; ++i) {
+      if (race->contestants[i].is_left_behind || is_running(race, i)) continue;
+      if (best == race->count || standing_of(race, i) < standing_of(race, best)) best = i;
+    }
+    if (best == race->count) return;
+    race->running[race->running_count++] = best;
   }
 }
 
@@ -115,6 +143,24 @@ static delta_status_t run(race_t *race) {
   line_up(race);
   DELTA_RETURN_IF_ERROR(delta_crew_run(race->options->thread_count, race->running_count, run_lap, race));
   leave_behind(race);
+  return DELTA_OK;
+}
+
+// The most promising search for a while; after them come those that do not.
+static delta_status_t qualify(race_t *race) {
+  const double lap_seconds = race->lap_seconds;
+  const uint32_t most = QUALIFIERS_OF_THREAD * race->options->thread_count;
+  line_up(race);
+  for (uint32_t i = most; i < race->running_count; ++i) race->contestants[race->running[i]].mark_seconds = INFINITY;
+  if (race->running_count > most) race->running_count = most;
+  race->lap_seconds = qualifying_part * race->options->limit_seconds / QUALIFIERS_OF_THREAD;
+  DELTA_RETURN_IF_ERROR(delta_crew_run(race->options->thread_count, race->running_count, run_lap, race));
+  for (uint32_t i = 0; i < race->running_count; ++i) {
+    delta_contestant_t *contestant = &race->contestants[race->running[i]];
+    contestant->mark_seconds = 0.5 * (contestant->step_seconds + contestant->bound_seconds);
+  }
+  leave_behind(race);
+  race->lap_seconds = lap_seconds;
   return DELTA_OK;
 }
 
@@ -139,5 +185,6 @@ delta_status_t delta_race_open(delta_contestant_t *contestants, uint32_t count, 
 
 delta_status_t delta_race_run(delta_contestant_t *contestants, uint32_t count, const delta_race_options_t *options) {
   race_t race = make_race(contestants, count, options);
+  if (options->evaluation_limit == 0 && count > options->thread_count) DELTA_RETURN_IF_ERROR(qualify(&race));
   return run(&race);
 }

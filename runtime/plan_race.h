@@ -11,7 +11,8 @@ enum { DELTA_MOST_CONTESTANTS = 16 };
 typedef struct delta_contestant {
   delta_planner_t *planner; // Borrowed.
   uint64_t capacity_bytes;
-  uint64_t seed; // of a search that begins
+  uint64_t seed;  // of a search that begins
+  uint32_t group; // those of one group differ in their seeds alone
   bool begins_with_rivals;
   // What came of it:
   double step_seconds; // of its fastest plan so far; INFINITY: there is none

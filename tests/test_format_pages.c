@@ -53,7 +53,7 @@ Test(format_pages, problem) {
       " \"tensors\": [{\"name\": \"x\", \"bytes\": 64, \"initial\": true}, {\"name\": \"y\", \"bytes\": 64, \"output\": true},"
       " {\"name\": \"p\", \"bytes\": 64, \"pinned\": true}, {\"name\": \"whole\", \"bytes\": 64}, {\"name\": \"left\", \"bytes\": 32},"
       " {\"name\": \"right\", \"bytes\": 32},"
-      " {\"name\": \"w\", \"bytes\": 64, \"state\": true}, {\"name\": \"v\", \"bytes\": 64, \"becomes\": \"w\"}],"
+      " {\"name\": \"w\", \"bytes\": 64, \"state\": true, \"below\": true}, {\"name\": \"v\", \"bytes\": 64, \"becomes\": \"w\"}],"
       " \"nodes\": [{\"name\": \"f\", \"compute_s\": 1, \"inputs\": [\"x\"], \"outputs\": [\"y\", \"p\", \"whole\"], \"workspace_bytes\": "
       "64,"
       " \"pure\": false, \"kind\": \"product\", \"inplace\": [[\"x\", \"y\"]]},"

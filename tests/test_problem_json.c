@@ -15,6 +15,7 @@ Test(problem_json, random_problems_read_back_as_the_same_text) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     delta_problem_t *problem = delta_test_random_problem(seed, 1 + (uint32_t)(seed % 40)), *copy = NULL;
     if (seed % 2) problem->budget_bytes = 64 * seed;
+    if (seed % 3 == 0) delta_test_move_states_below(problem, seed);
     if (seed % 3) problem->shared_bytes_per_second = 1.5e5;
     if (seed % 4) problem->offload_start_seconds = 2e-4;
     if (seed % 5) problem->prefetch_start_seconds = 1e-4;
@@ -32,6 +33,10 @@ Test(problem_json, random_problems_read_back_as_the_same_text) {
     delta_test_must(delta_problem_to_json(copy, &again));
     cr_assert_str_eq(text.items, again.items, "seed %llu", (unsigned long long)seed);
     cr_assert_eq(copy->step_count, problem->step_count);
+    cr_assert_eq(copy->home_bytes > 0, problem->home_bytes > 0);
+    for (uint32_t t = 0; t < copy->tensor_count; ++t)
+      cr_assert_eq(copy->tensors[t].flags & DELTA_TENSOR_BELOW, problem->tensors[t].flags & DELTA_TENSOR_BELOW);
+    delta_test_must(delta_problem_check(copy));
     for (uint32_t s = 0; s < copy->step_count; ++s) {
       cr_assert_eq(copy->steps[s].flags & DELTA_STEP_UPDATE, problem->steps[s].flags & DELTA_STEP_UPDATE);
       cr_assert_eq(copy->steps[s].flags & DELTA_STEP_PRODUCT, problem->steps[s].flags & DELTA_STEP_PRODUCT);
