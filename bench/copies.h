@@ -1,7 +1,7 @@
 // Plain copies: what kernels that move memory are measured against. A copy is a list of jobs, shared among the threads of a team as kernels share their work.
 //
 // Which copy is the fastest depends on the machine and on where the data stands: the C library's memcpy, plain stores, or stores around the caches, which save
-// reading what is overwritten. Whoever measures takes the fastest. Nothing can be copied onto itself; a job whose ends are the same reads and writes in place.
+// reading what is overwritten. Whoever measures says which of them count. Nothing can be copied onto itself; a job whose ends are the same reads and writes in place.
 #ifndef DELTA_BENCH_COPIES_H_
 #define DELTA_BENCH_COPIES_H_
 

@@ -137,6 +137,19 @@ typedef struct bench_row {
                                DO(ADD, 18, 19)}}),                                                                   \
       5, 3
 
+// Sums of gradients in blocks: of tensors, and of vectors of their channels.
+#define CHANNELS(c, b) REALS(1, c, 1, 1, b)
+#define GRADIENT_ROW(n, c, h, w, b)                                                     \
+  {                                                                                     \
+    "gradient sums " #n "x" #c "x" #h "x" #w "x" #b, GRADIENT_SUMS(n, c, h, w, b),      \
+        {REALS(n, c, h, w, b), REALS(n, c, h, w, b), CHANNELS(c, b), CHANNELS(c, b)}, 0 \
+  }
+#define CLIPPED_ROW(n, c, h, w, b)                                                                      \
+  {                                                                                                     \
+    "clipped gradient sums " #n "x" #c "x" #h "x" #w "x" #b, CLIPPED_SUMS(n, c, h, w, b),               \
+        {REALS(n, c, h, w, b), REALS(n, c, h, w, b), CHANNELS(c, b), CHANNELS(c, b), CHANNELS(c, b)}, 0 \
+  }
+
 static const bench_row_t rows[] = {
     {"small: relu 64x64", UNARY(RELU, SHAPE(64, 64)), {REALS(64, 64)}, 0},
     {"add bias 32x64x56x56", ADD_BIAS(32, 64, 56, 56), {REALS(32, 64, 56, 56), REALS(64, 1, 1)}, 0},
@@ -154,30 +167,12 @@ static const bench_row_t rows[] = {
     {"sum of channels 32x64x56x56", SUM(SHAPE(32, 64, 56, 56), 13), {REALS(32, 64, 56, 56)}, 0},
     {"sum of rows 4096x1024", SUM(SHAPE(4096, 1024), 2), {REALS(4096, 1024)}, 0},
     {"sum of columns 4096x1024", SUM(SHAPE(4096, 1024), 1), {REALS(4096, 1024)}, 0},
-    {"gradient sums 16x36x14x14x16",
-     GRADIENT_SUMS(16, 36, 14, 14, 16),
-     {REALS(16, 36, 14, 14, 16), REALS(16, 36, 14, 14, 16), REALS(1, 36, 1, 1, 16), REALS(1, 36, 1, 1, 16)},
-     0},
-    {"gradient sums 16x6x112x112x16",
-     GRADIENT_SUMS(16, 6, 112, 112, 16),
-     {REALS(16, 6, 112, 112, 16), REALS(16, 6, 112, 112, 16), REALS(1, 6, 1, 1, 16), REALS(1, 6, 1, 1, 16)},
-     0},
-    {"gradient sums 16x48x14x14x8",
-     GRADIENT_SUMS(16, 48, 14, 14, 8),
-     {REALS(16, 48, 14, 14, 8), REALS(16, 48, 14, 14, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8)},
-     0},
-    {"clipped gradient sums 16x48x14x14x8",
-     CLIPPED_SUMS(16, 48, 14, 14, 8),
-     {REALS(16, 48, 14, 14, 8), REALS(16, 48, 14, 14, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8), REALS(1, 48, 1, 1, 8)},
-     0},
-    {"clipped gradient sums 16x12x112x112x8",
-     CLIPPED_SUMS(16, 12, 112, 112, 8),
-     {REALS(16, 12, 112, 112, 8), REALS(16, 12, 112, 112, 8), REALS(1, 12, 1, 1, 8), REALS(1, 12, 1, 1, 8), REALS(1, 12, 1, 1, 8)},
-     0},
-    {"gradient sums 16x120x7x7x8",
-     GRADIENT_SUMS(16, 120, 7, 7, 8),
-     {REALS(16, 120, 7, 7, 8), REALS(16, 120, 7, 7, 8), REALS(1, 120, 1, 1, 8), REALS(1, 120, 1, 1, 8)},
-     0},
+    GRADIENT_ROW(16, 36, 14, 14, 16),
+    GRADIENT_ROW(16, 6, 112, 112, 16),
+    GRADIENT_ROW(16, 48, 14, 14, 8),
+    CLIPPED_ROW(16, 48, 14, 14, 8),
+    CLIPPED_ROW(16, 12, 112, 112, 8),
+    GRADIENT_ROW(16, 120, 7, 7, 8),
     {"moments, blocks 16x36x14x14x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 36, 14, 14, 16)}, 0},
     {"moments, blocks 16x6x112x112x16", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(16, 6, 112, 112, 16)}, 0},
     {"moments, channels 32x64x56x56", NODE(MOMENTS, delta_moments_attrs_t, 13), 1, 2, {REALS(32, 64, 56, 56)}, 0},

@@ -8,6 +8,7 @@
 #include "planner/simulate.h"
 
 // Searches go on from each other, each twice as long as the last that found a plan with addresses. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
+// Where nothing faster lies beside the best plan, the next search begins anew.
 enum {
   LEAST_SEARCHES = 10,
   TOGETHER_SEARCHES = 5,

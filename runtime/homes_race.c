@@ -16,10 +16,9 @@ static const uint64_t seed_step = UINT64_C(0x9e3779b97f4a7c15);
 
 typedef struct delta_homes_race {
   delta_allocator_t allocator;
-  delta_region_t region; // Owns the problems.
-  delta_contestant_t contestants[DELTA_MOST_CONTESTANTS];
-  uint32_t below_counts[DELTA_MOST_CONTESTANTS]; // by contestant: how many states lie below
-  delta_problem_t *problems[DELTA_MOST_HOMES];   // by contestant: of those with homes of their own; NULL: the maker's
+  delta_region_t region;                                  // Owns the problems.
+  delta_contestant_t contestants[DELTA_MOST_CONTESTANTS]; // their group: how many states lie below
+  delta_problem_t *problems[DELTA_MOST_HOMES];            // by contestant: of those with homes of their own; NULL: the maker's
   uint32_t count;
   uint32_t leader; // its planner is the maker's first, who owns it; the race owns the others
 } delta_homes_race_t;
@@ -32,7 +31,6 @@ typedef struct preparation {
 
 static delta_contestant_t *add_contestant(const delta_plan_maker_t *maker, delta_homes_race_t *race, uint32_t below_count) {
   delta_contestant_t *contestant = &race->contestants[race->count];
-  race->below_counts[race->count] = below_count;
   *contestant = (delta_contestant_t){
       .seed = maker->options->seed + seed_step * race->count, .group = below_count, .step_seconds = INFINITY, .mark_seconds = INFINITY};
   ++race->count;
@@ -79,7 +77,7 @@ static delta_status_t enter_seeds(const delta_plan_maker_t *maker, delta_homes_r
   for (uint32_t i = home_count; i < seed_count * home_count; ++i) {
     const delta_contestant_t *first = &race->contestants[i % home_count];
     if (first->is_left_behind) continue;
-    delta_contestant_t *contestant = add_contestant(maker, race, race->below_counts[i % home_count]);
+    delta_contestant_t *contestant = add_contestant(maker, race, race->contestants[i % home_count].group);
     contestant->capacity_bytes = first->capacity_bytes;
     contestant->mark_seconds = first->mark_seconds;
     DELTA_RETURN_IF_ERROR(delta_planner_fork(first->planner, &contestant->planner));
@@ -109,18 +107,19 @@ void delta_homes_race_close(delta_homes_race_t *race) {
 // The maker goes on with a contestant's planner and homes. False: they leave the other programs too little, and it is out.
 static delta_status_t follow(delta_plan_maker_t *maker, uint32_t winner, bool *out_follows) {
   delta_homes_race_t *race = maker->race;
-  const uint32_t leader = race->leader, below_count = race->below_counts[winner];
+  const uint32_t leader = race->leader, below_count = race->contestants[winner].group;
   uint64_t minimum_bytes = 0;
   maker->planners[0] = race->contestants[winner].planner;
   race->leader = winner;
-  if (below_count != race->below_counts[leader]) DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_beside(maker, below_count, &minimum_bytes));
+  if (below_count != race->contestants[leader].group)
+    DELTA_RETURN_IF_ERROR(delta_plan_maker_prepare_beside(maker, below_count, &minimum_bytes));
   *out_follows = minimum_bytes <= maker->plan->totals.budget_bytes;
   return DELTA_OK;
 }
 
 static void leave_out(delta_homes_race_t *race, uint32_t below_count) {
   for (uint32_t i = 0; i < race->count; ++i) {
-    if (race->below_counts[i] != below_count) continue;
+    if (race->contestants[i].group != below_count) continue;
     race->contestants[i].is_left_behind = true;
     race->contestants[i].step_seconds = INFINITY;
   }
@@ -129,7 +128,7 @@ static void leave_out(delta_homes_race_t *race, uint32_t below_count) {
 // Homes are settled then: those of other contestants' problems are not the programs' any more.
 static void keep_only(delta_homes_race_t *race, uint32_t below_count) {
   for (uint32_t i = 0; i < race->count; ++i) {
-    if (race->below_counts[i] != below_count) race->contestants[i].is_left_behind = true;
+    if (race->contestants[i].group != below_count) race->contestants[i].is_left_behind = true;
   }
 }
 
@@ -146,12 +145,12 @@ static delta_status_t take_fastest(delta_plan_maker_t *maker) {
   delta_homes_race_t *race = maker->race;
   for (bool follows = false; !follows;) {
     const uint32_t fastest = delta_race_find_fastest(race->contestants, race->count), winner = fastest < race->count ? fastest : 0;
-    const uint32_t below_count = race->below_counts[winner];
+    const uint32_t below_count = race->contestants[winner].group;
     DELTA_RETURN_IF_ERROR(follow(maker, winner, &follows));
-    if (!follows && below_count == race->below_counts[0]) return DELTA_OK;
+    if (!follows && below_count == race->contestants[0].group) return DELTA_OK;
     if (!follows) leave_out(race, below_count);
   }
-  keep_only(race, race->below_counts[race->leader]);
+  keep_only(race, race->contestants[race->leader].group);
   return DELTA_OK;
 }
 

@@ -1,6 +1,6 @@
 // An opening of short searches ranks the contestants. Short searches say little of what long ones find, so a contestant's mark is the mean of its plan and of its bound: the one is a
 // draw, and the other sees no waits. Then a few for each thread qualify in longer searches, and each thread goes on with one of them as long as it finds anything, that with the
-// fastest plan first.
+// best mark first; of two such marks that of another group counts more than that of another seed.
 #include "runtime/plan_race.h"
 
 #include <assert.h>
@@ -146,9 +146,8 @@ static delta_status_t run(race_t *race) {
   return DELTA_OK;
 }
 
-// The most promising search for a while; after them come those that do not.
+// The most promising search for a while; after them come those that do not. A plan's waits are not held against it any more: so long a search had the time to lose them.
 static delta_status_t qualify(race_t *race) {
-  const double lap_seconds = race->lap_seconds;
   const uint32_t most = QUALIFIERS_OF_THREAD * race->options->thread_count;
   line_up(race);
   for (uint32_t i = most; i < race->running_count; ++i) race->contestants[race->running[i]].mark_seconds = INFINITY;
@@ -160,7 +159,7 @@ static delta_status_t qualify(race_t *race) {
     contestant->mark_seconds = 0.5 * (contestant->step_seconds + contestant->bound_seconds);
   }
   leave_behind(race);
-  race->lap_seconds = lap_seconds;
+  race->lap_seconds = INFINITY;
   return DELTA_OK;
 }
 
