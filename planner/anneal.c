@@ -1,24 +1,23 @@
 // Anneal: a walk over plans by small changes, with a falling temperature.
 //
-// A plan at its budget leaves little to change: nearly every step from it leads to one that does not fit. So the walk may pass over the capacity, for a price by the byte that makes
-// it come back; only plans that fit are remembered.
+// A plan at its budget leaves little to change: nearly every step from it leads to one that does not fit. So most steps are trades, and the walk may pass over the capacity, for a price
+// by the byte that makes it come back; only plans that fit are remembered.
 #include <math.h>
 #include <string.h>
 
 #include "planner/search_state.h"
 
-enum { HOT_DRAWS = 64 };
-
-// Temperatures, as parts of the time for each candidate: at first a plan may become about as much slower as one of them matters.
-static const double HOTTEST_PART = 1, COLDEST_PART = 0.01, MOST_PART = 2e-2;
+// Temperatures, as parts of the time for each candidate: at first a plan may become slower by about a fifth of what one of them matters. Hotter walks forget the plan they begin with,
+// colder ones hardly move.
+static const double HOTTEST_PART = 0.2, COLDEST_PART = 0.06, MOST_PART = 2e-2;
 // How far above the capacity the walk may go, as a part of it; and what that costs, as a part of the time for each such part.
 static const double MOST_OVER_PART = 0.03, OVER_PRICE = 0.15;
+// Of the steps, those that are trades.
+static const double TRADE_PART = 0.6;
 
 typedef struct walk {
   delta_search_state_t *state;
-  double cost;        // of state->before
-  uint32_t hot_place; // where it is fullest
-  bool is_over;       // it does not fit
+  double cost; // of state->before
 } walk_t;
 
 // The cost of state->now; INFINITY where it is above most_cost.
@@ -44,40 +43,12 @@ static delta_status_t price_now(walk_t *walk, double most_cost, double *out_cost
   return DELTA_OK;
 }
 
-static void note_hot_place(walk_t *walk) {
-  const delta_quick_t *quick = &walk->state->quick;
-  size_t fullest = 0;
-  for (size_t s = 1; s < quick->steps.count; ++s) {
-    if (quick->live_bytes.items[s] > quick->live_bytes.items[fullest]) fullest = s;
-  }
-  walk->hot_place = quick->steps.count > 0 ? quick->steps.items[fullest].place : 0;
-  walk->is_over = walk->state->before.evaluation.excess_bytes > 0;
-}
-
-// Releases a gap over the fullest place, or keeps one that is released.
-static void ease(walk_t *walk) {
-  delta_search_state_t *state = walk->state;
-  uint8_t *actions = state->now.actions;
-  for (int i = 0; i < HOT_DRAWS; ++i) {
-    const uint32_t gap = delta_search_draw_candidate(state);
-    const bool covers = state->map.begins[gap] < walk->hot_place && walk->hot_place < state->map.ends[gap];
-    if (walk->is_over ? covers && actions[gap] == DELTA_ACTION_KEEP
-                      : actions[gap] != DELTA_ACTION_KEEP && actions[gap] != state->map.defaults[gap]) {
-      if (walk->is_over)
-        delta_search_change_gap(state, gap);
-      else
-        delta_search_set(state, actions, gap, DELTA_ACTION_KEEP);
-      return;
-    }
-  }
-}
-
 static delta_status_t step(walk_t *walk, double temperature_seconds) {
   delta_search_state_t *state = walk->state;
   delta_search_plan_t *from = &state->before;
   delta_search_copy_plan(state, &state->now, from);
-  if (delta_random_below(&state->random, 4) == 0) {
-    ease(walk);
+  if (delta_search_draw_part(state) < TRADE_PART) {
+    if (!delta_search_trade(state)) return DELTA_OK;
   } else {
     delta_search_move_a_little(state);
   }
@@ -89,7 +60,7 @@ static delta_status_t step(walk_t *walk, double temperature_seconds) {
   if (state->now.evaluation.excess_bytes == 0) delta_search_keep_best(state);
   delta_search_copy_plan(state, from, &state->now);
   walk->cost = cost;
-  note_hot_place(walk);
+  delta_search_note_room(state);
   return DELTA_OK;
 }
 
@@ -101,7 +72,7 @@ delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t mo
   delta_search_copy_plan(state, &state->before, &state->best);
   delta_search_copy_plan(state, &state->now, &state->best);
   DELTA_RETURN_IF_ERROR(price_now(&walk, INFINITY, &walk.cost));
-  note_hot_place(&walk);
+  delta_search_note_room(state);
   for (uint64_t made; (made = state->quick.evaluation_count - start) < most && !delta_search_is_over(state);) {
     const double part = hottest_part * pow(COLDEST_PART / HOTTEST_PART, (double)made / (double)most);
     DELTA_RETURN_IF_ERROR(step(&walk, part * seconds));

@@ -16,7 +16,8 @@ enum {
   EXCESS_TRIES = 4000,
   NEAR = 8,
   MOST_GRAFT_DOUBLINGS = 7,
-  SMALL_MOVES = 64
+  SMALL_MOVES = 64,
+  SMALL_MOVE_DRAWS = 16 // half of them grafts
 };
 
 // A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
@@ -172,7 +173,7 @@ static void graft(delta_search_state_t *state, uint8_t *actions, uint32_t gap) {
 void delta_search_move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
   const uint32_t index = draw_index(state), gap = state->candidates[index];
-  switch (delta_random_below(&state->random, 10)) {
+  switch (delta_random_below(&state->random, SMALL_MOVE_DRAWS)) {
     case 0:
       delta_search_change_gap(state, gap);
       break;
@@ -204,15 +205,14 @@ void delta_search_move_a_little(delta_search_state_t *state) {
       delta_search_set(state, actions, draw_alike(state, gap), action);
       break;
     }
-    case 8:
-    case 9:
-      graft(state, actions, gap);
-      break;
-    default:
+    case 7:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);
         delta_search_change_gap(state, other);
       }
+      break;
+    default:
+      graft(state, actions, gap);
       break;
   }
 }

@@ -1,7 +1,7 @@
 // Search: the decisions that make a program fastest within a capacity.
 //
 // A priced greedy over a sweep of shadow prices of a lane byte gives seeds. In the best of them what is not needed is undone and actions of gaps are exchanged; then parts of the
-// best plan are taken back and made again, and small changes are accepted with a falling temperature, in rounds: what one round's plan rebuilds decides where gaps are split in
+// best plan are taken back and made again, and trades and small changes are accepted with a falling temperature, in rounds: what one round's plan rebuilds decides where gaps are split in
 // the next. Where the greedy finds nothing that fits, annealing of the excess looks for it. Pure: the same effort gives the same decisions. A search ends before its effort is
 // used up when no plan can be faster, or when nothing better was found for a long while.
 #ifndef DELTA_PLANNER_SEARCH_H_

@@ -23,6 +23,8 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->is_led));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->place_seconds));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->positions));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->room_bytes));
+  DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, (size_t)steps + 1, &state->left_bytes));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->stamps));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, steps, &state->pending));
   for (uint32_t p = 0; p < steps; ++p) {

@@ -50,6 +50,8 @@ typedef struct delta_search_state {
   bool *is_led;                             // by gap: another of its ring comes before it
   bool is_together;                         // gaps of a ring are decided together
   uint8_t *spare;                           // scratch: actions by gap
+  int64_t *room_bytes;                      // by place: that the plan trades begin with leaves of the capacity; below 0: it does not fit
+  int64_t *left_bytes;                      // scratch of trades
   DELTA_ARRAY(delta_search_offer_t) offers; // scratch: of the fullest step
   size_t sorted_offers;                     // of them; the others are a heap
   // Of the schedule measured last:
@@ -109,6 +111,13 @@ void delta_search_move_a_little(delta_search_state_t *state);
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
 // Takes parts of the best plan back, and lets the greedy make them again.
 DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *state);
+
+// ---- trade.c
+
+// Counts the room of what was measured last.
+void delta_search_note_room(delta_search_state_t *state);
+// Changes state->now, whose room has been counted: a gap goes and others stay for it, or the other way around. False: no trade was found, and its actions are of no use.
+bool delta_search_trade(delta_search_state_t *state);
 
 // ---- anneal.c
 
