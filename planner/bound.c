@@ -30,7 +30,7 @@ enum { CUTS = DELTA_BOUND_CUTS_MAX, ROUNDS_MAX = 2400, ROUNDS_BETWEEN_VALUES = 2
 // A mean of the last rounds alone begins anew when they are this part of all.
 static const double window_part = 0.25;
 // Visits of cuts in all rounds: about half a second.
-static const double visits_max = 1.4e7;
+static const double visits_max = 1.2e7;
 // Less is taken for nothing.
 static const double exponent_least = -40;
 // How fast each side moves: tensors and flow by seconds in units of the work, prices by what a byte costs to make again where most is needed.
