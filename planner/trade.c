@@ -24,8 +24,9 @@ void delta_search_note_room(delta_search_state_t *state) {
   const int64_t capacity_bytes = (int64_t)state->options->capacity_bytes;
   for (uint32_t p = 0; p <= state->order->step_count; ++p) state->room_bytes[p] = capacity_bytes;
   for (size_t s = 0; s < quick->steps.count; ++s) {
-    int64_t *const room_bytes = &state->room_bytes[quick->steps.items[s].place];
-    *room_bytes = *room_bytes < capacity_bytes - quick->live_bytes.items[s] ? *room_bytes : capacity_bytes - quick->live_bytes.items[s];
+    int64_t *const least_bytes = &state->room_bytes[quick->steps.items[s].place];
+    const int64_t room_bytes = capacity_bytes - quick->live_bytes.items[s];
+    if (room_bytes < *least_bytes) *least_bytes = room_bytes;
   }
 }
 
