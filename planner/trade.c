@@ -66,12 +66,12 @@ static void set_action(delta_search_state_t *state, uint32_t gap, uint8_t action
 // What releasing a gap costs at least; *out_action is how.
 static double find_cheapest(delta_search_state_t *state, uint32_t gap, double lane_price, uint8_t *out_action) {
   double least_seconds = INFINITY;
-  for (uint8_t action = 0; action < DELTA_ACTION_COUNT; ++action) {
+  for (int action = 0; action < DELTA_ACTION_COUNT; ++action) {
     if (action == DELTA_ACTION_KEEP) continue;
     const double seconds = delta_search_price(state, state->now.actions, gap, (delta_action_t)action, lane_price);
     if (seconds >= least_seconds) continue;
     least_seconds = seconds;
-    *out_action = action;
+    *out_action = (uint8_t)action;
   }
   return least_seconds;
 }
