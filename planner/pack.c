@@ -421,19 +421,7 @@ static delta_status_t place_rest(packer_t *packer, uint32_t first, delta_allocat
   return status;
 }
 
-// What of a block of a group lies within another: it counts once while both live.
-static void count_once(const delta_block_t *block, const delta_block_t *other, int64_t *live_bytes) {
-  const uint32_t first = block->first > other->first ? block->first : other->first;
-  const uint32_t last = block->last < other->last ? block->last : other->last;
-  const uint64_t begin_bytes = block->group_bytes > other->group_bytes ? block->group_bytes : other->group_bytes;
-  const uint64_t block_end_bytes = block->group_bytes + block->size_bytes, other_end_bytes = other->group_bytes + other->size_bytes;
-  const uint64_t end_bytes = block_end_bytes < other_end_bytes ? block_end_bytes : other_end_bytes;
-  if (first > last || begin_bytes >= end_bytes) return;
-  live_bytes[first] -= (int64_t)(end_bytes - begin_bytes);
-  live_bytes[last + 1] += (int64_t)(end_bytes - begin_bytes);
-}
-
-// The most that the blocks take at once. A whole and its parts live together where a group changes its form.
+// The most that the blocks take at once; where a group changes its form, a little more.
 static delta_status_t find_peak(const delta_block_t *blocks, uint32_t count, delta_region_t *scratch, uint64_t *out_peak_bytes) {
   uint32_t last = 0;
   int64_t *live_bytes = NULL;
@@ -442,9 +430,6 @@ static delta_status_t find_peak(const delta_block_t *blocks, uint32_t count, del
   for (uint32_t i = 0; i < count; ++i) {
     live_bytes[blocks[i].first] += (int64_t)blocks[i].size_bytes;
     live_bytes[blocks[i].last + 1] -= (int64_t)blocks[i].size_bytes;
-    for (uint32_t k = blocks[i].next_in_group; k != i; k = blocks[k].next_in_group) {
-      if (k < i) count_once(&blocks[i], &blocks[k], live_bytes);
-    }
   }
   *out_peak_bytes = 0;
   for (uint32_t s = 0; s <= last; ++s) {

@@ -223,62 +223,6 @@ Test(planner_pack, nearly_all_training_steps_with_skips_stay_within_two_percent)
   cr_assert_leq(missed, 2, "%u of 60 miss", missed);
 }
 
-// What is left of a U-Net's plan: two wholes with a skip connection as a part that live for long, beside workspaces, and small blocks that live longer. What is large finds places in
-// more than one way, but only with room left above are there any for the small ones. Sizes in units of 512 bytes.
-static const delta_block_t wholes_and_parts[] = {
-    {.first = 0, .last = 27, .size_bytes = 32768, .next_in_group = 0},
-    {.first = 4, .last = 64, .size_bytes = 1048576, .next_in_group = 1},
-    {.first = 5, .last = 19, .size_bytes = 1048576, .next_in_group = 17},
-    {.first = 6, .last = 63, .size_bytes = 65536, .next_in_group = 3},
-    {.first = 7, .last = 62, .size_bytes = 16384, .next_in_group = 4},
-    {.first = 1, .last = 8, .size_bytes = 9216, .next_in_group = 5},
-    {.first = 8, .last = 61, .size_bytes = 131072, .next_in_group = 6},
-    {.first = 10, .last = 60, .size_bytes = 131072, .next_in_group = 7},
-    {.first = 11, .last = 58, .size_bytes = 32768, .next_in_group = 8},
-    {.first = 11, .last = 59, .size_bytes = 8192, .next_in_group = 9},
-    {.first = 12, .last = 57, .size_bytes = 65536, .next_in_group = 10},
-    {.first = 13, .last = 56, .size_bytes = 65536, .next_in_group = 11},
-    {.first = 14, .last = 55, .size_bytes = 65536, .next_in_group = 12},
-    {.first = 15, .last = 47, .size_bytes = 524288, .next_in_group = 13},
-    {.first = 16, .last = 24, .size_bytes = 524288, .next_in_group = 14},
-    {.first = 17, .last = 46, .size_bytes = 1, .next_in_group = 15},
-    {.first = 18, .last = 45, .size_bytes = 524288, .next_in_group = 16},
-    {.first = 19, .last = 20, .size_bytes = 2097152, .next_in_group = 2},
-    {.first = 20, .last = 37, .size_bytes = 1048576, .next_in_group = 18},
-    {.first = 21, .last = 37, .size_bytes = 1, .next_in_group = 19},
-    {.first = 21, .last = 37, .size_bytes = 1, .next_in_group = 20},
-    {.first = 22, .last = 37, .size_bytes = 1, .next_in_group = 21},
-    {.first = 23, .last = 32, .size_bytes = 1048576, .next_in_group = 22},
-    {.first = 24, .last = 31, .size_bytes = 1048576, .next_in_group = 23},
-    {.first = 26, .last = 28, .size_bytes = 1048576, .next_in_group = 24},
-    {.first = 27, .last = 30, .size_bytes = 32768, .next_in_group = 25},
-    {.first = 30, .last = 36, .size_bytes = 1048576, .next_in_group = 26},
-    {.first = 36, .last = 41, .size_bytes = 1048576, .next_in_group = 27},
-    {.first = 39, .last = 39, .size_bytes = 1048576, .next_in_group = 28},
-    {.first = 2, .last = 43, .size_bytes = 576, .next_in_group = 29},
-    {.first = 41, .last = 44, .size_bytes = 2097152, .next_in_group = 32},
-    {.first = 3, .last = 44, .size_bytes = 576, .next_in_group = 31},
-    {.first = 43, .last = 65, .size_bytes = 1048576, .next_in_group = 30},
-    {.first = 32, .last = 46, .size_bytes = 524288, .next_in_group = 33},
-    {.first = 34, .last = 48, .size_bytes = 1152, .next_in_group = 34},
-    {.first = 35, .last = 49, .size_bytes = 524288, .next_in_group = 35},
-    {.first = 42, .last = 50, .size_bytes = 1048576, .next_in_group = 36},
-    {.first = 52, .last = 54, .size_bytes = 524288, .next_in_group = 37, .group_bytes = 524288},
-    {.first = 53, .last = 53, .size_bytes = 262144, .next_in_group = 38}};
-
-Test(planner_pack, room_is_left_above_wholes_and_their_parts) {
-  static block_list_t list;
-  const uint64_t capacity_bytes = 512 * UINT64_C(7923759);
-  list = (block_list_t){0};
-  for (size_t i = 0; i < sizeof wholes_and_parts / sizeof *wholes_and_parts; ++i) {
-    const delta_block_t *block = &wholes_and_parts[i];
-    add_block(&list, block->first, block->last, 512 * block->size_bytes);
-    list.items[i].next_in_group = block->next_in_group;
-    list.items[i].group_bytes = 512 * block->group_bytes;
-  }
-  cr_assert_leq(pack_into(&list, capacity_bytes), capacity_bytes);
-}
-
 Test(planner_pack, the_first_packing_that_fits_is_enough) {
   static block_list_t list;
   make_skip_connections(&list);
