@@ -124,7 +124,8 @@ static uint32_t draw_index(delta_search_state_t *state) {
 
 uint32_t delta_search_draw_candidate(delta_search_state_t *state) { return state->candidates[draw_index(state)]; }
 
-void delta_search_change_gap(delta_search_state_t *state, uint32_t gap) {
+// Gives a gap any action.
+static void change_gap(delta_search_state_t *state, uint32_t gap) {
   delta_search_set(state, state->now.actions, gap, draw_action(state, gap));
 }
 
@@ -175,7 +176,7 @@ void delta_search_move_a_little(delta_search_state_t *state) {
   const uint32_t index = draw_index(state), gap = state->candidates[index];
   switch (delta_random_below(&state->random, SMALL_MOVE_DRAWS)) {
     case 0:
-      delta_search_change_gap(state, gap);
+      change_gap(state, gap);
       break;
     case 1:
       exchange(state, actions, gap, delta_search_draw_candidate(state));
@@ -185,14 +186,14 @@ void delta_search_move_a_little(delta_search_state_t *state) {
       break;
     case 3: {
       const uint32_t other = draw_near(state, index);
-      delta_search_change_gap(state, gap);
-      delta_search_change_gap(state, other);
+      change_gap(state, gap);
+      change_gap(state, other);
       break;
     }
     case 4: {
       const uint32_t other = delta_search_draw_candidate(state);
-      delta_search_change_gap(state, gap);
-      delta_search_change_gap(state, other);
+      change_gap(state, gap);
+      change_gap(state, other);
       break;
     }
     case 5:
@@ -208,7 +209,7 @@ void delta_search_move_a_little(delta_search_state_t *state) {
     case 7:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);
-        delta_search_change_gap(state, other);
+        change_gap(state, other);
       }
       break;
     default:
@@ -340,7 +341,7 @@ delta_status_t delta_search_anneal_excess(delta_search_state_t *state) {
     for (uint32_t k = 0; k <= delta_random_below(&state->random, 3); ++k) {
       const bool is_candidate = state->candidate_count > 0 && delta_random_below(&state->random, 3) > 0;
       const uint32_t gap = is_candidate ? delta_search_draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-      delta_search_change_gap(state, gap);
+      change_gap(state, gap);
     }
     DELTA_RETURN_IF_ERROR(delta_search_offer_now(state));
     if (!state->now.evaluation.is_possible) continue;
@@ -358,7 +359,7 @@ static void disturb(delta_search_state_t *state) {
   if (count == 0 || delta_random_below(&state->random, 3) == 0) {
     const uint32_t gap =
         state->candidate_count > 0 ? delta_search_draw_candidate(state) : delta_random_below(&state->random, state->map.gap_count);
-    delta_search_change_gap(state, gap);
+    change_gap(state, gap);
     return;
   }
   const uint32_t most = count < MOST_NEIGHBOURS ? count : MOST_NEIGHBOURS;

@@ -103,9 +103,8 @@ DELTA_MUST_USE delta_status_t delta_search_list_candidates(delta_search_state_t 
 DELTA_MUST_USE delta_status_t delta_search_undo(delta_search_state_t *state);
 // Exchanges actions of swapped and rebuilt gaps of the best plan while that helps: a full lane should carry what is dearest to rebuild.
 DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state);
-// Small changes of state->now.
 uint32_t delta_search_draw_candidate(delta_search_state_t *state);
-void delta_search_change_gap(delta_search_state_t *state, uint32_t gap); // to any action
+// A small change of state->now.
 void delta_search_move_a_little(delta_search_state_t *state);
 // Walks by small changes over plans that do not fit, for less excess, until one fits.
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);

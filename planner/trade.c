@@ -56,7 +56,8 @@ static void set_action(delta_search_state_t *state, uint32_t gap, uint8_t action
   uint32_t next = gap;
   do {
     const bool stayed = state->now.actions[next] == DELTA_ACTION_KEEP, stays = action == DELTA_ACTION_KEEP;
-    const int64_t freed_bytes = stayed == stays ? 0 : stays ? -size_of(state, next) : size_of(state, next);
+    const bool changes = stayed != stays && (map->allowed[next] >> action & 1);
+    const int64_t freed_bytes = !changes ? 0 : stays ? -size_of(state, next) : size_of(state, next);
     for (uint32_t p = map->begins[next] + 1; freed_bytes != 0 && p < map->ends[next]; ++p) state->left_bytes[p] += freed_bytes;
     next = state->next_kin[next];
   } while (state->is_together && next != gap);
