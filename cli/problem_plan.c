@@ -42,7 +42,8 @@ typedef struct problem_plan {
   delta_search_result_t result;
   delta_rival_t rival;        // of a rival's policy: owns the lists of its decisions
   delta_schedule_t *schedule; // Owned.
-  double deadline_seconds, bound_seconds;
+  delta_time_limit_t limit;
+  double bound_seconds;
   const char *seed_policy; // static, or NULL
   bool seed_is_plan;
 } problem_plan_t;
@@ -58,7 +59,7 @@ bool delta_is_problem_file(const char *path) {
   return at < count && head[at] == '{';
 }
 
-static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const problem_plan_t *)self)->deadline_seconds; }
+static double spent_part(void *self) { return delta_time_limit_spent(&((const problem_plan_t *)self)->limit); }
 
 static delta_status_t read_problem(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
@@ -146,7 +147,7 @@ static delta_status_t plan_by_search(problem_plan_t *plan, delta_search_options_
     start.items = start_items.items;
     start.count = start_items.count;
     options->start = &start;
-    plan->deadline_seconds = delta_clock_seconds() + plan->request->time_limit_seconds; // the rivals' time does not count
+    plan->limit = delta_time_limit_from_now(plan->request->time_limit_seconds); // the rivals' time does not count
   }
   DELTA_GOTO_IF_ERROR(
       status, delta_search(plan->problem, &plan->order, options, plan->allocator, &plan->items, &plan->decisions, &plan->result), cleanup);
@@ -179,11 +180,11 @@ cleanup:
 static delta_status_t search(problem_plan_t *plan) {
   const delta_problem_request_t *request = plan->request;
   delta_search_options_t options = {.capacity_bytes = plan->problem->budget_bytes,
-                                    .effort = {.seed = request->seed, .is_past_deadline = is_past_deadline, .self = plan}};
+                                    .effort = {.seed = request->seed, .spent_part = spent_part, .self = plan}};
   const delta_rival_rule_t rule = find_rule(plan);
   if (!rule) DELTA_RETURN_IF_ERROR(find_liberties(plan->policy, &options.liberties));
   DELTA_RETURN_IF_ERROR(delta_order_listed(plan->problem, plan->allocator, &plan->order));
-  plan->deadline_seconds = delta_clock_seconds() + request->time_limit_seconds;
+  plan->limit = delta_time_limit_from_now(request->time_limit_seconds);
   DELTA_RETURN_IF_ERROR(rule ? plan_by_rule(plan, rule) : plan_by_search(plan, &options));
   if (!plan->result.fits) return refuse_budget(plan);
   DELTA_RETURN_IF_ERROR(delta_lower_bound(plan->problem, &plan->order, plan->problem->budget_bytes, plan->result.evaluation.seconds,

@@ -11,12 +11,12 @@ enum { BUDGETS_TRIED = 9 };
 typedef struct budget_search {
   const delta_problem_shown_t *shown;
   delta_allocator_t allocator;
-  double deadline_seconds;
+  delta_time_limit_t limit;
   delta_budget_point_t points[BUDGETS_TRIED];
   uint32_t point_count;
 } budget_search_t;
 
-static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const budget_search_t *)self)->deadline_seconds; }
+static double spent_part(void *self) { return delta_time_limit_spent(&((const budget_search_t *)self)->limit); }
 
 delta_status_t delta_problem_check_outputs(const delta_problem_request_t *request, delta_allocator_t allocator) {
   const struct {
@@ -42,11 +42,11 @@ static delta_status_t try_budget(budget_search_t *search, uint64_t budget_bytes,
   const double limit_seconds = shown->request->time_limit_seconds / BUDGETS_TRIED;
   const delta_search_options_t options = {.liberties = shown->liberties,
                                           .capacity_bytes = budget_bytes,
-                                          .effort = {.seed = shown->request->seed, .is_past_deadline = is_past_deadline, .self = search}};
+                                          .effort = {.seed = shown->request->seed, .spent_part = spent_part, .self = search}};
   delta_decision_list_t items = {0};
   delta_decisions_t decisions = {0};
   delta_search_result_t result = {0};
-  search->deadline_seconds = delta_clock_seconds() + limit_seconds;
+  search->limit = delta_time_limit_from_now(limit_seconds);
   delta_status_t status = delta_search(shown->problem, shown->order, &options, search->allocator, &items, &decisions, &result);
   *out_point = (delta_budget_point_t){.budget_bytes = budget_bytes,
                                       .fits = result.fits,

@@ -1,19 +1,26 @@
 // Anneal: a walk over plans by small changes, with a falling temperature.
 //
-// A plan at its budget leaves little to change: nearly every step from it leads to one that does not fit. So most steps are trades, and the walk may pass over the capacity, for a price
-// by the byte that makes it come back; only plans that fit are remembered.
+// A plan at its budget leaves little to change: nearly every step from it leads to one that does not fit. So many steps are trades, and the walk may pass over the capacity, for a price
+// by the byte that makes it come back; only plans that fit are remembered. Which ways of changing a plan are good differs between programs: those that have made plans faster are
+// taken more often.
 #include <math.h>
 #include <string.h>
 
 #include "planner/search_state.h"
 
-// Temperatures, as parts of the time for each candidate: at first a plan may become slower by about a fifth of what one of them matters. Hotter walks forget the plan they begin with,
-// colder ones hardly move.
-static const double HOTTEST_PART = 0.2, COLDEST_PART = 0.06, MOST_PART = 2e-2;
+// Temperatures, as parts of the time for each candidate: a plan may become slower by about a fifth of what one of them matters. Hotter walks forget the plan they begin with, colder ones
+// hardly move. The first walk of a search for walks may forget much of it: what greedies make is often one and the same.
+static const double FIRST_PART = 0.6, HOTTEST_PART = 0.2, COLDEST_PART = 0.06, MOST_PART = 2e-2;
 // How far above the capacity the walk may go, as a part of it; and what that costs, as a part of the time for each such part.
 static const double MOST_OVER_PART = 0.03, OVER_PRICE = 0.15;
-// Of the steps, those that are trades.
-static const double TRADE_PART = 0.6;
+// Each way gets this part of the steps, the rest is shared by what a step has gained so far, to which some steps of a usual gain, in temperatures, are added.
+static const double LEAST_WAY_PART = 0.1, USUAL_TRIES = 1000, USUAL_GAIN = 10;
+// No step counts for more.
+static const double MOST_GAIN = 5;
+
+typedef bool (*change_t)(delta_search_state_t *state);
+static const change_t changes[DELTA_SEARCH_WAYS] = {delta_search_trade_in, delta_search_trade_out, delta_search_graft,
+                                                    delta_search_move_a_little};
 
 typedef struct walk {
   delta_search_state_t *state;
@@ -43,20 +50,33 @@ static delta_status_t price_now(walk_t *walk, double most_cost, double *out_cost
   return DELTA_OK;
 }
 
+static double gain_of(const delta_search_way_t *way) { return (way->gain + USUAL_GAIN) / (way->tries + USUAL_TRIES); }
+
+static int draw_way(delta_search_state_t *state) {
+  double all = 0, drawn = delta_search_draw_part(state);
+  int way = 0;
+  for (int w = 0; w < DELTA_SEARCH_WAYS; ++w) all += gain_of(&state->ways[w]);
+  for (; way < DELTA_SEARCH_WAYS - 1; ++way) {
+    drawn -= LEAST_WAY_PART + (1 - DELTA_SEARCH_WAYS * LEAST_WAY_PART) * gain_of(&state->ways[way]) / all;
+    if (drawn < 0) break;
+  }
+  return way;
+}
+
 static delta_status_t step(walk_t *walk, double temperature_seconds) {
   delta_search_state_t *state = walk->state;
   delta_search_plan_t *from = &state->before;
   delta_search_copy_plan(state, &state->now, from);
-  if (delta_search_draw_part(state) < TRADE_PART) {
-    if (!delta_search_trade(state)) return DELTA_OK;
-  } else {
-    delta_search_move_a_little(state);
-  }
+  const int w = draw_way(state);
+  delta_search_way_t *way = &state->ways[w];
+  if (!changes[w](state)) return DELTA_OK;
   if (memcmp(state->now.actions, from->actions, state->map.gap_count) == 0) return DELTA_OK;
   const double most_cost = walk->cost - temperature_seconds * log(1 - delta_search_draw_part(state));
   double cost;
   DELTA_RETURN_IF_ERROR(price_now(walk, most_cost, &cost));
+  ++way->tries;
   if (cost > most_cost) return DELTA_OK;
+  way->gain += fmin(MOST_GAIN, fmax(0, walk->cost - cost) / temperature_seconds);
   if (state->now.evaluation.excess_bytes == 0) delta_search_keep_best(state);
   delta_search_copy_plan(state, from, &state->now);
   walk->cost = cost;
@@ -64,9 +84,10 @@ static delta_status_t step(walk_t *walk, double temperature_seconds) {
   return DELTA_OK;
 }
 
-delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t most) {
+delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t most, bool is_first) {
   if (state->candidate_count == 0) return DELTA_OK;
-  const double seconds = state->best.evaluation.seconds, hottest_part = fmin(MOST_PART, HOTTEST_PART / state->candidate_count);
+  const double seconds = state->best.evaluation.seconds, first_part = is_first ? FIRST_PART : HOTTEST_PART;
+  const double hottest_part = fmin(MOST_PART, first_part / state->candidate_count);
   const uint64_t start = state->quick.evaluation_count;
   walk_t walk = {.state = state};
   delta_search_copy_plan(state, &state->before, &state->best);
@@ -74,7 +95,7 @@ delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t mo
   DELTA_RETURN_IF_ERROR(price_now(&walk, INFINITY, &walk.cost));
   delta_search_note_room(state);
   for (uint64_t made; (made = state->quick.evaluation_count - start) < most && !delta_search_is_over(state);) {
-    const double part = hottest_part * pow(COLDEST_PART / HOTTEST_PART, (double)made / (double)most);
+    const double part = hottest_part * pow(COLDEST_PART / first_part, (double)made / (double)most);
     DELTA_RETURN_IF_ERROR(step(&walk, part * seconds));
   }
   return DELTA_OK;

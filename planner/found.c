@@ -3,9 +3,7 @@
 
 #include <math.h>
 
-#include "planner/advance.h"
-#include "planner/retime.h"
-#include "planner/simulate.h"
+#include "planner/addresses.h"
 
 // Searches go on from each other, each twice as long as the last that found a plan with addresses. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 // Where nothing faster lies beside the best plan, the next search begins anew.
@@ -24,8 +22,10 @@ enum {
   LEAST_NEW_EVALUATIONS = 4000 // for a search that begins anew
 };
 
-// A schedule with addresses is slower than the search had it where it is by more than this part.
-static const double held_up_part = 1e-5;
+// Of a run's effort, what is for short searches, and of the rest what a long one gets. With more than this for each step of the problem
+// there is time for many searches, which find more.
+static const double SHORT_PART = 0.1, LONG_PART = 0.7;
+static const uint64_t LONG_PER_STEP = 300;
 
 struct delta_finder {
   const delta_problem_t *problem;
@@ -34,15 +34,17 @@ struct delta_finder {
   delta_allocator_t allocator;
   delta_decision_list_t items, best_items; // of the last search, and of the best schedule
   delta_decisions_t decisions, best_decisions;
+  delta_runners_t runners;      // of the last search
   uint64_t tried_bytes;         // the capacity that searches are given
   uint64_t fitting_bytes;       // with which the best schedule was found
   uint64_t missing_bytes;       // the last of them whose plan had no addresses within the capacity; at first the capacity
   int reopenings, search_count; // so far
   int misses;                   // in a row
-  double found_seconds;         // of the last search's plan, without addresses
   int repairs;                  // in a row: searches that went on from a plan without addresses
   int stale;                    // in a row: searches that ended by themselves and found nothing faster
   bool begins_anew;             // the next search: the last one found nothing faster beside the best plan
+  bool was_long;                // the last search that was no repair
+  uint32_t long_count;          // of such searches
   uint64_t spent_evaluations;
   uint64_t next_evaluations; // of the next search
   delta_schedule_t *best;    // Owned; the fastest that fits, or NULL
@@ -50,33 +52,6 @@ struct delta_finder {
   bool has_finished;         // before its evaluations were used up
   bool is_done;              // nothing better is to be expected
 };
-
-// The timed schedule; its copies back come as early as they can, or as late.
-static delta_status_t make_timed(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
-                                 uint64_t capacity_bytes, bool is_late, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  delta_evaluator_t evaluator;
-  delta_evaluation_t evaluation;
-  delta_schedule_t *schedule = NULL;
-  delta_status_t status = DELTA_OK;
-  DELTA_RETURN_IF_ERROR(delta_evaluator_init(&evaluator, problem, order, allocator));
-  DELTA_GOTO_IF_ERROR(status, delta_evaluator_measure(&evaluator, decisions, capacity_bytes, &evaluation), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_evaluator_time(&evaluator, &evaluation), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_schedule_copy(evaluator.expansion.schedule, allocator, &schedule), cleanup);
-  if (is_late) DELTA_GOTO_IF_ERROR(status, delta_delay_copies_back(problem, schedule, allocator), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_retime(problem, schedule, allocator), cleanup);
-  DELTA_GOTO_IF_ERROR(status, delta_simulate_sums(problem, schedule, allocator), cleanup);
-  *out_schedule = schedule;
-  schedule = NULL;
-cleanup:
-  delta_schedule_free(schedule);
-  delta_evaluator_deinit(&evaluator);
-  return status;
-}
-
-delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order, const delta_decisions_t *decisions,
-                                    uint64_t capacity_bytes, delta_allocator_t allocator, delta_schedule_t **out_schedule) {
-  return make_timed(problem, order, decisions, capacity_bytes, false, allocator, out_schedule);
-}
 
 // Gives half of what was taken off back to the next search.
 static void give_back(delta_finder_t *finder) {
@@ -112,165 +87,77 @@ static void take_off(delta_finder_t *finder, uint64_t above_bytes) {
   }
 }
 
-// The decisions of the last search are those of the best schedule.
-static delta_status_t keep_decisions(delta_finder_t *finder) {
+// What a search decided, and what it takes without addresses.
+typedef struct found_plan {
+  const delta_decisions_t *decisions;
+  double seconds;
+} found_plan_t;
+
+static delta_status_t keep_decisions(delta_finder_t *finder, const delta_decisions_t *decisions) {
   finder->best_items.count = 0;
-  for (size_t i = 0; i < finder->items.count; ++i) {
-    DELTA_RETURN_IF_ERROR(delta_array_push(finder->allocator, &finder->best_items, &finder->items.items[i]));
+  for (size_t i = 0; i < decisions->count; ++i) {
+    DELTA_RETURN_IF_ERROR(delta_array_push(finder->allocator, &finder->best_items, &decisions->items[i]));
   }
-  finder->best_decisions = finder->decisions;
+  finder->best_decisions = *decisions;
   finder->best_decisions.items = finder->best_items.items;
   return DELTA_OK;
 }
 
-static void hold_buffer(delta_schedule_t *schedule, uint32_t buffer, uint32_t step, uint32_t last) {
-  if (buffer != DELTA_PROBLEM_NONE && schedule->buffers[buffer].last_step == step) schedule->buffers[buffer].last_step = last;
-}
-
-// Copies back that start while a step runs stand behind it, so what it uses last seems to be gone when they start. Such buffers live on until the last of these copies.
-static void hold_until_ends(delta_schedule_t *schedule) {
-  for (uint32_t s = schedule->step_count; s-- > 0;) {
-    const delta_schedule_step_t *step = &schedule->steps[s];
-    uint32_t last = s;
-    if (step->kind != DELTA_STEP_RUN) continue;
-    while (last + 1 < schedule->step_count && schedule->steps[last + 1].start_seconds < step->end_seconds) ++last;
-    for (uint32_t k = 0; k < step->input_count; ++k) hold_buffer(schedule, step->inputs[k], s, last);
-    for (uint32_t k = 0; k < step->output_count; ++k) hold_buffer(schedule, step->outputs[k], s, last);
-    hold_buffer(schedule, step->workspace, s, last);
-  }
-}
-
-// How a timed schedule gets its addresses, or others: in haste or not, or those at which copies back may start from certain steps on.
-typedef struct finder_placing {
-  bool is_hasty;
-  const uint32_t *earliest_steps; // by buffer; NULL: it has no addresses
-} finder_placing_t;
-
-// Gives a timed schedule addresses, as if what a step uses last stayed until it has ended in time.
-static delta_status_t lay_out_held(const delta_finder_t *finder, const finder_placing_t *placing, delta_schedule_t *schedule) {
-  const uint64_t capacity_bytes = finder->options.capacity_bytes;
-  uint32_t *last_steps = NULL;
-  DELTA_RETURN_IF_ERROR(DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &last_steps));
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) last_steps[b] = schedule->buffers[b].last_step;
-  hold_until_ends(schedule);
-  const delta_status_t status = placing->earliest_steps
-                                    ? delta_advance_copies_back(schedule, placing->earliest_steps, capacity_bytes, finder->allocator)
-                                    : delta_layout_within(schedule, capacity_bytes, placing->is_hasty, finder->allocator);
-  for (uint32_t b = 0; b < schedule->buffer_count; ++b) schedule->buffers[b].last_step = last_steps[b];
-  delta_release(finder->allocator, last_steps);
-  return status;
-}
-
-// How addresses are looked for: copies back come as early as they can, which leaves most time for surprises, or as late; or may have to wait for what is still in use. What is easy is
-// found in haste.
-typedef struct finder_layout {
-  bool is_late, is_held, is_hasty;
-} finder_layout_t;
-static const finder_layout_t layouts[] = {{false, true, true}, {true, true, true}, {true, false, true}, {true, true, false}};
-
-static delta_status_t lay_out_one(const delta_finder_t *finder, const finder_layout_t *layout, delta_schedule_t **out_schedule) {
-  DELTA_RETURN_IF_ERROR(make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, layout->is_late,
-                                   finder->allocator, out_schedule));
-  return layout->is_held ? lay_out_held(finder, &(finder_placing_t){.is_hasty = layout->is_hasty}, *out_schedule)
-                         : delta_layout_within(*out_schedule, finder->options.capacity_bytes, layout->is_hasty, finder->allocator);
-}
-
-// Makes the schedule of the last search's decisions, with addresses: those that fit first, or the least.
-static delta_status_t lay_out(const delta_finder_t *finder, bool is_hasty, delta_schedule_t **out_schedule) {
-  delta_schedule_t *least = NULL;
-  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i) {
-    delta_schedule_t *schedule = NULL;
-    if (is_hasty && !layouts[i].is_hasty) continue;
-    const delta_status_t status = lay_out_one(finder, &layouts[i], &schedule);
-    const bool is_less = !status && (!least || schedule->arena_bytes < least->arena_bytes);
-    delta_schedule_free(is_less ? least : schedule);
-    if (is_less) least = schedule;
-    if (status) {
-      delta_schedule_free(least);
-      return status;
-    }
-    if (least->arena_bytes <= finder->options.capacity_bytes) break;
-  }
-  *out_schedule = least;
-  return DELTA_OK;
-}
-
-// ---- Copies back that addresses hold up
-
-// By buffer: the step of the schedule during which its copy back starts when nothing holds it up; those that are not copied back: 0.
-static delta_status_t list_earliest(const delta_finder_t *finder, const delta_schedule_t *schedule, uint32_t *earliest_steps) {
-  delta_schedule_t *early = NULL;
-  uint32_t at = 0;
-  DELTA_RETURN_IF_ERROR(
-      make_timed(finder->problem, finder->order, &finder->decisions, finder->tried_bytes, false, finder->allocator, &early));
-  for (uint32_t s = 0; s < early->step_count; ++s) {
-    const delta_schedule_step_t *step = &early->steps[s];
-    if (step->kind != DELTA_STEP_SWAP_IN) continue;
-    while (at < schedule->step_count &&
-           (schedule->steps[at].kind != DELTA_STEP_RUN || schedule->steps[at].end_seconds <= step->start_seconds)) {
-      ++at;
-    }
-    earliest_steps[step->outputs[0]] = at;
-  }
-  delta_schedule_free(early);
-  return DELTA_OK;
-}
-
-static delta_status_t simulate_waits(const delta_finder_t *finder, delta_schedule_t *schedule) {
-  DELTA_RETURN_IF_ERROR(delta_set_waits(schedule, DELTA_WAIT_FOR_BYTES, finder->allocator));
-  return delta_simulate(finder->problem, schedule, finder->allocator);
-}
-
-// Gives copies back that come late other addresses, at which they may start as early as the search had it.
-static delta_status_t advance_copies(const delta_finder_t *finder, delta_schedule_t *schedule) {
-  uint32_t *earliest_steps = NULL;
-  delta_status_t status = DELTA_ALLOCATE(finder->allocator, schedule->buffer_count, &earliest_steps);
-  if (!status) status = list_earliest(finder, schedule, earliest_steps);
-  if (!status) status = lay_out_held(finder, &(finder_placing_t){.earliest_steps = earliest_steps}, schedule);
-  if (!status) status = simulate_waits(finder, schedule);
-  delta_release(finder->allocator, earliest_steps);
-  return status;
-}
-
-// Sets the waits and times of a schedule with addresses. Where it is slower than the search had it, copies back wait for bytes: then it is tried with other addresses.
-static delta_status_t finish_times(const delta_finder_t *finder, delta_schedule_t **inout_schedule) {
-  delta_schedule_t *advanced = NULL;
-  DELTA_RETURN_IF_ERROR(delta_schedule_copy(*inout_schedule, finder->allocator, &advanced));
-  delta_status_t status = simulate_waits(finder, *inout_schedule);
-  const bool is_held_up = !status && (*inout_schedule)->step_seconds > (1 + held_up_part) * finder->found_seconds;
-  if (is_held_up) status = advance_copies(finder, advanced);
-  if (is_held_up && !status && advanced->step_seconds < (*inout_schedule)->step_seconds) {
-    delta_schedule_t *const slower = *inout_schedule;
-    *inout_schedule = advanced;
-    advanced = slower;
-  }
-  delta_schedule_free(advanced);
-  return status;
-}
-
-// Gives the decisions of the last search addresses, and keeps the schedule if it fits and is the fastest.
-static delta_status_t try_addresses(delta_finder_t *finder, bool is_hasty) {
-  const uint64_t capacity_bytes = finder->options.capacity_bytes, tried_bytes = finder->tried_bytes;
+// Looks for addresses of a plan, and keeps its schedule if there are some and it is the fastest.
+static delta_status_t try_plan(delta_finder_t *finder, const found_plan_t *plan, bool is_hasty, uint64_t *out_arena_bytes) {
+  const delta_addresses_t addresses = {.problem = finder->problem,
+                                       .order = finder->order,
+                                       .decisions = plan->decisions,
+                                       .searched_bytes = finder->tried_bytes,
+                                       .searched_seconds = plan->seconds,
+                                       .capacity_bytes = finder->options.capacity_bytes,
+                                       .is_hasty = is_hasty,
+                                       .allocator = finder->allocator};
   delta_schedule_t *schedule = NULL;
   delta_status_t status = DELTA_OK;
-  DELTA_GOTO_IF_ERROR(status, lay_out(finder, is_hasty, &schedule), cleanup);
-  finder->has_fit = schedule->arena_bytes <= capacity_bytes;
-  if (!finder->has_fit) {
-    take_off(finder, schedule->arena_bytes - capacity_bytes);
-    goto cleanup;
-  }
-  DELTA_GOTO_IF_ERROR(status, finish_times(finder, &schedule), cleanup);
-  give_back(finder);
-  if (!finder->best || schedule->step_seconds < finder->best->step_seconds) {
-    delta_schedule_free(finder->best);
-    finder->best = schedule;
-    schedule = NULL;
-    finder->fitting_bytes = tried_bytes;
-    DELTA_GOTO_IF_ERROR(status, keep_decisions(finder), cleanup);
-  }
+  DELTA_GOTO_IF_ERROR(status, delta_addresses_find(&addresses, &schedule), cleanup);
+  *out_arena_bytes = schedule->arena_bytes;
+  if (schedule->arena_bytes > addresses.capacity_bytes) goto cleanup;
+  DELTA_GOTO_IF_ERROR(status, delta_addresses_finish(&addresses, &schedule), cleanup);
+  if (finder->best && schedule->step_seconds >= finder->best->step_seconds) goto cleanup;
+  delta_schedule_free(finder->best);
+  finder->best = schedule;
+  schedule = NULL;
+  finder->fitting_bytes = finder->tried_bytes;
+  DELTA_GOTO_IF_ERROR(status, keep_decisions(finder, plan->decisions), cleanup);
 cleanup:
   delta_schedule_free(schedule);
   return status;
+}
+
+static bool is_past(const delta_finder_t *finder) { return delta_planner_effort_is_past(&finder->options.effort); }
+
+// Where the last search's plan has no addresses, one that was its fastest before may have some.
+static delta_status_t try_runners(delta_finder_t *finder, bool is_hasty) {
+  const delta_runners_t *runners = &finder->runners;
+  for (uint32_t i = runners->count; i-- > 0 && !is_past(finder);) {
+    const found_plan_t plan = {&runners->items[i].decisions, runners->items[i].seconds};
+    uint64_t arena_bytes;
+    if (finder->best && plan.seconds >= finder->best->step_seconds) return DELTA_OK;
+    DELTA_RETURN_IF_ERROR(try_plan(finder, &plan, is_hasty, &arena_bytes));
+    if (arena_bytes <= finder->options.capacity_bytes) return DELTA_OK;
+  }
+  return DELTA_OK;
+}
+
+// Gives the last search's decisions addresses, or says how much of the capacity they lack.
+static delta_status_t try_addresses(delta_finder_t *finder, double found_seconds, bool is_hasty) {
+  const found_plan_t plan = {&finder->decisions, found_seconds};
+  uint64_t arena_bytes;
+  DELTA_RETURN_IF_ERROR(try_plan(finder, &plan, is_hasty, &arena_bytes));
+  finder->has_fit = arena_bytes <= finder->options.capacity_bytes;
+  if (finder->has_fit) {
+    give_back(finder);
+    return DELTA_OK;
+  }
+  DELTA_RETURN_IF_ERROR(try_runners(finder, is_hasty));
+  take_off(finder, arena_bytes - finder->options.capacity_bytes);
+  return DELTA_OK;
 }
 
 // Whether the last search's decisions are those of the best schedule.
@@ -304,7 +191,7 @@ static delta_decisions_t find_start(const delta_finder_t *finder) {
   return start;
 }
 
-static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) {
+static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations, bool is_long) {
   delta_search_options_t options = finder->options;
   const delta_decisions_t start = find_start(finder);
   delta_decision_list_t items;
@@ -314,6 +201,9 @@ static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) 
   options.effort.seed += (uint64_t)finder->search_count;
   options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
   if (start.count > 0) options.start = &start;
+  options.walks = is_long && finder->long_count++ % 2 == 0; // on some programs that is the better way, on some the other
+  options.runners = &finder->runners;
+  delta_runners_clear(&finder->runners);
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
   delta_array_deinit(finder->allocator, &finder->items);
   finder->items = items;
@@ -327,47 +217,106 @@ static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations) 
     pass_over(finder);
     return DELTA_OK;
   }
-  finder->found_seconds = result.evaluation.seconds;
-  return try_addresses(finder, evaluations < HASTY_EVALUATIONS);
+  return try_addresses(finder, result.evaluation.seconds, evaluations < HASTY_EVALUATIONS);
+}
+
+// ---- How long searches are
+
+// A run of the finder.
+typedef struct finder_run {
+  delta_finder_t *finder;
+  uint64_t begin_evaluations, limit; // spent before it, and when it is over; UINT64_MAX: only time limits it
+} finder_run_t;
+
+static finder_run_t begin_run(delta_finder_t *finder) {
+  const delta_planner_effort_t *effort = &finder->options.effort;
+  const bool is_limited = effort->evaluation_limit > 0 || !effort->spent_part;
+  const uint64_t most = effort->evaluation_limit > 0 ? effort->evaluation_limit : DEFAULT_EVALUATIONS;
+  return (finder_run_t){.finder = finder,
+                        .begin_evaluations = finder->spent_evaluations,
+                        .limit = is_limited ? finder->spent_evaluations + most : UINT64_MAX};
+}
+
+static bool is_run_over(const finder_run_t *run) {
+  return run->finder->spent_evaluations >= run->limit || (run->finder->search_count > 0 && is_past(run->finder));
+}
+
+// Evaluations that are left, if those to come take as long as those so far; *out_spent_part: of all.
+static uint64_t count_left(const finder_run_t *run, double *out_spent_part) {
+  const delta_finder_t *finder = run->finder;
+  const delta_planner_effort_t *effort = &finder->options.effort;
+  const double made = (double)(finder->spent_evaluations - run->begin_evaluations);
+  const double time_part = effort->spent_part ? effort->spent_part(effort->self) : 0;
+  uint64_t left = finder->spent_evaluations < run->limit ? run->limit - finder->spent_evaluations : 0;
+  const double timed = time_part > 0 ? made * fmax(0, 1 - time_part) / time_part : INFINITY, all = (double)finder->spent_evaluations;
+  if (timed < (double)left) left = (uint64_t)timed;
+  *out_spent_part = made > 0 ? all / (all + (double)left) : 0;
+  return left;
+}
+
+// One search of a run.
+typedef struct finder_search {
+  uint64_t usual, evaluations; // that it would have among short searches, and that it has
+  uint64_t tried_bytes;
+  double best_seconds; // before it
+  bool is_repair, is_new, is_long;
+} finder_search_t;
+
+// Short searches find out how much addresses take. Then most of what is left is for one: searches that go on from each other find what lies near, a long one moves on.
+static finder_search_t choose_search(finder_run_t *run) {
+  delta_finder_t *finder = run->finder;
+  double spent_part;
+  const bool is_repair = finder->repairs > 0;
+  const uint64_t left = count_left(run, &spent_part),
+                 usual = is_repair ? finder->next_evaluations / REPAIR_PARTS : finder->next_evaluations;
+  const uint64_t long_evaluations = (uint64_t)(LONG_PART * (double)left), most_long = LONG_PER_STEP * (uint64_t)finder->problem->step_count;
+  const bool is_long = finder->best && !is_repair && spent_part >= SHORT_PART && long_evaluations > usual && long_evaluations <= most_long;
+  const uint64_t wanted = is_long ? long_evaluations : usual, most = run->limit - finder->spent_evaluations;
+  if (is_long && !finder->was_long) finder->begins_anew = false; // it has not looked beside the best plan yet
+  return (finder_search_t){.usual = usual,
+                           .evaluations = is_run_over(run) ? FIRST_EVALUATIONS
+                                          : wanted < most  ? wanted
+                                                           : most,
+                           .tried_bytes = finder->tried_bytes,
+                           .best_seconds = finder->best ? finder->best->step_seconds : INFINITY,
+                           .is_repair = is_repair,
+                           .is_new = finder->begins_anew && !is_repair,
+                           .is_long = is_long};
+}
+
+// What a search says about the next.
+static void learn(delta_finder_t *finder, const finder_search_t *search) {
+  const bool is_cut = is_past(finder);
+  if (!search->is_repair) finder->was_long = search->is_long;
+  // Without anything left to give back, searches that ended by themselves are the last, if all their draws led to nothing.
+  const bool is_stale =
+      finder->has_fit && finder->has_finished && !is_cut && !search->is_repair && finder->tried_bytes == search->tried_bytes;
+  finder->stale = is_stale ? finder->stale + 1 : 0;
+  finder->is_done = finder->stale == MOST_STALE;
+  // How much has to be left for addresses is found out by short searches. A plan that could not be repaired is found again unless the next one is longer.
+  const bool is_settled = finder->has_failed || (search->is_repair ? finder->repairs == 0 : finder->has_fit);
+  if (search->evaluations == search->usual && !is_cut && !is_stale && !search->is_new && is_settled) finder->next_evaluations *= 2;
+  const bool is_faster = finder->best && finder->best->step_seconds < search->best_seconds;
+  finder->begins_anew = !is_faster && finder->best && !search->is_repair && !search->is_new && search->evaluations >= LEAST_NEW_EVALUATIONS;
+  if (!finder->has_failed) return;
+  if (search->is_repair || search->is_new) {
+    pass_over(finder);
+  } else if (finder->tried_bytes >= finder->missing_bytes) {
+    finder->is_done = finder->has_finished && !is_cut;
+  } else {
+    // Too much was taken off, or the search was too short.
+    finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes + 1) / 2;
+  }
 }
 
 // Searches until the effort is used up. What the deadline cut short is not known to have ended by itself.
 static delta_status_t find(delta_finder_t *finder) {
-  const delta_planner_effort_t *effort = &finder->options.effort;
-  const bool is_limited = effort->evaluation_limit > 0 || !effort->is_past_deadline;
-  const uint64_t most = effort->evaluation_limit > 0 ? effort->evaluation_limit : DEFAULT_EVALUATIONS;
-  const uint64_t limit = is_limited ? finder->spent_evaluations + most : UINT64_MAX;
+  finder_run_t run = begin_run(finder);
   while (!finder->is_done) {
-    const bool is_past = effort->is_past_deadline && effort->is_past_deadline(effort->self);
-    const bool is_over = finder->spent_evaluations >= limit || (finder->search_count > 0 && is_past);
-    if (is_over && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
-    const uint64_t left = is_over ? FIRST_EVALUATIONS : limit - finder->spent_evaluations;
-    const uint64_t wanted = finder->next_evaluations / (finder->repairs > 0 ? REPAIR_PARTS : 1);
-    const uint64_t tried_bytes = finder->tried_bytes, evaluations = wanted < left ? wanted : left;
-    const bool is_repair = finder->repairs > 0, is_new = finder->begins_anew && !is_repair;
-    const double best_seconds = finder->best ? finder->best->step_seconds : INFINITY;
-    DELTA_RETURN_IF_ERROR(search_once(finder, evaluations));
-    const bool is_cut = effort->is_past_deadline && effort->is_past_deadline(effort->self);
-    // Without anything left to give back, searches that ended by themselves are the last, if all their draws led to nothing.
-    const bool is_stale = finder->has_fit && finder->has_finished && !is_cut && !is_repair && finder->tried_bytes == tried_bytes;
-    finder->stale = is_stale ? finder->stale + 1 : 0;
-    finder->is_done = finder->stale == MOST_STALE;
-    // How much has to be left for addresses is found out by short searches. A plan that could not be repaired is found again unless the next one is longer.
-    const bool is_settled = finder->has_failed || (is_repair ? finder->repairs == 0 : finder->has_fit);
-    if (evaluations == wanted && !is_cut && !is_stale && !is_new && is_settled) finder->next_evaluations *= 2;
-    const bool is_faster = finder->best && finder->best->step_seconds < best_seconds;
-    finder->begins_anew = !is_faster && finder->best && !is_repair && !is_new && evaluations >= LEAST_NEW_EVALUATIONS;
-    if (!finder->has_failed) continue;
-    if (is_repair || is_new) {
-      pass_over(finder);
-      continue;
-    }
-    // Too much was taken off, or the search was too short.
-    if (finder->tried_bytes >= finder->missing_bytes) {
-      finder->is_done = finder->has_finished && !is_cut;
-      continue;
-    }
-    finder->tried_bytes += (finder->missing_bytes - finder->tried_bytes + 1) / 2;
+    if (is_run_over(&run) && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
+    const finder_search_t search = choose_search(&run);
+    DELTA_RETURN_IF_ERROR(search_once(finder, search.evaluations, search.is_long));
+    learn(finder, &search);
   }
   return DELTA_OK;
 }
@@ -379,6 +328,7 @@ delta_status_t delta_finder_create(const delta_problem_t *problem, const delta_o
                                   .order = order,
                                   .options = *options,
                                   .allocator = allocator,
+                                  .runners = {.allocator = allocator},
                                   .tried_bytes = options->capacity_bytes,
                                   .missing_bytes = options->capacity_bytes,
                                   .next_evaluations = FIRST_EVALUATIONS};
@@ -389,6 +339,7 @@ void delta_finder_destroy(delta_finder_t *finder) {
   if (!finder) return;
   delta_array_deinit(finder->allocator, &finder->items);
   delta_array_deinit(finder->allocator, &finder->best_items);
+  delta_runners_clear(&finder->runners);
   delta_schedule_free(finder->best);
   delta_release(finder->allocator, finder);
 }

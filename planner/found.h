@@ -23,9 +23,4 @@ DELTA_MUST_USE delta_status_t delta_find_schedule(const delta_problem_t *problem
                                                   const delta_search_options_t *options, delta_allocator_t allocator,
                                                   delta_schedule_t **out_schedule);
 
-// The schedule of decisions that fit, in the order of its times; the times are those of the evaluation, there are no addresses and no waits.
-DELTA_MUST_USE delta_status_t delta_timed_schedule(const delta_problem_t *problem, const delta_order_t *order,
-                                                   const delta_decisions_t *decisions, uint64_t capacity_bytes, delta_allocator_t allocator,
-                                                   delta_schedule_t **out_schedule);
-
 #endif // DELTA_PLANNER_FOUND_H_

@@ -1,7 +1,7 @@
 // Capacities between one that nothing can pass under and the arena of everything kept are halved; each is searched for a while.
 #include "planner/least.h"
 
-#include "planner/found.h"
+#include "planner/addresses.h"
 
 enum { CAPACITIES_TRIED = 8, EVALUATIONS = 300, TENSORS_NAMED = 3 };
 

@@ -17,7 +17,7 @@ enum {
   NEAR = 8,
   MOST_GRAFT_DOUBLINGS = 7,
   SMALL_MOVES = 64,
-  SMALL_MOVE_DRAWS = 16 // half of them grafts
+  SMALL_MOVE_DRAWS = 8
 };
 
 // A neighbourhood is gone on from when it is worse by less than this part of the time, times a draw.
@@ -151,12 +151,13 @@ static void exchange(delta_search_state_t *state, uint8_t *actions, uint32_t a, 
   }
 }
 
-// What is decided around a gap is copied to, or exchanged with, what stands around the same gap of an equal block.
-static void graft(delta_search_state_t *state, uint8_t *actions, uint32_t gap) {
+bool delta_search_graft(delta_search_state_t *state) {
+  uint8_t *actions = state->now.actions;
+  const uint32_t gap = delta_search_draw_candidate(state);
   const uint32_t other = draw_alike(state, gap), count = state->map.gap_count;
   const uint32_t reach = 1u << delta_random_below(&state->random, MOST_GRAFT_DOUBLINGS);
   const bool exchanges = delta_random_below(&state->random, 2) == 0;
-  if (other == gap) return;
+  if (other == gap) return false;
   const uint32_t low = gap < other ? gap : other, high = gap < other ? other : gap;
   const uint32_t before = low < reach ? low : reach, after = count - 1 - high < reach ? count - 1 - high : reach;
   for (uint32_t i = 0; i <= before + after; ++i) {
@@ -169,9 +170,10 @@ static void graft(delta_search_state_t *state, uint8_t *actions, uint32_t gap) {
       delta_search_set(state, actions, to, actions[from]);
     }
   }
+  return true;
 }
 
-void delta_search_move_a_little(delta_search_state_t *state) {
+bool delta_search_move_a_little(delta_search_state_t *state) {
   uint8_t *actions = state->now.actions;
   const uint32_t index = draw_index(state), gap = state->candidates[index];
   switch (delta_random_below(&state->random, SMALL_MOVE_DRAWS)) {
@@ -206,16 +208,14 @@ void delta_search_move_a_little(delta_search_state_t *state) {
       delta_search_set(state, actions, draw_alike(state, gap), action);
       break;
     }
-    case 7:
+    default:
       for (int i = 0; i < 3; ++i) {
         const uint32_t other = draw_near(state, index);
         change_gap(state, other);
       }
       break;
-    default:
-      graft(state, actions, gap);
-      break;
   }
+  return true;
 }
 
 // ---- One or two gaps at a time

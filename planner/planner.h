@@ -114,16 +114,19 @@ DELTA_MUST_USE delta_status_t delta_lower_bound(const delta_problem_t *problem, 
 
 // How long a search may take. Without a limit of either kind it has one of its own.
 typedef struct delta_planner_effort {
-  uint64_t evaluation_limit;            // 0: none
-  uint64_t seed;                        // of its draws
-  bool (*is_past_deadline)(void *self); // NULL: none
-  void *self;                           // Borrowed.
+  uint64_t evaluation_limit;        // 0: none
+  uint64_t seed;                    // of its draws
+  double (*spent_part)(void *self); // of the time there is: from 1 on it is over; NULL: there is no deadline
+  void *self;                       // Borrowed.
   bool begins_with_rivals; // policy delta: a search also begins with the best plan of other policies, and never ends with a slower one
   void (*begin_search)(void *self); // NULL, or told when these plans are there: their time need not count
   bool goes_on;                     // a search in the capacity of the last goes on from where that ended, and its plan is never slower
   const delta_decisions_t *start; // NULL, or what a new search begins with, such as those of another capacity; they need not fit. Borrowed.
   bool proves_bound;              // plans come with the best lower bound, which takes up to half a second more; else with a quick one
 } delta_planner_effort_t;
+static inline bool delta_planner_effort_is_past(const delta_planner_effort_t *effort) {
+  return effort->spent_part && effort->spent_part(effort->self) >= 1;
+}
 
 typedef struct delta_planner_options {
   delta_policy_t policy;

@@ -1,7 +1,7 @@
 // Rival plan: a rule knows no addresses. What they take beyond the live bytes is taken off what it is asked for next.
 #include "planner/rival_plan.h"
 
-#include "planner/found.h"
+#include "planner/addresses.h"
 
 enum { MOST_TARGETS = 4 };
 

@@ -10,7 +10,7 @@
 #define NONE DELTA_PROBLEM_NONE
 enum { UNDECIDED = 0xff, ACTION_COUNT = DELTA_ACTION_COUNT, PRICE_COUNT = 10 };
 // For exchanges, and then for neighbourhoods, as parts of the evaluations made before: a search with more effort begins as one with less.
-static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 3;
+static const double EXCHANGE_PART = 0.25, NEIGHBOURHOOD_PART = 3, WALKING_NEIGHBOURHOOD_PART = 0.7;
 
 // A search that begins with a plan and may make this many looks at prices, too, for a part of them: the plan may come from a search that had no time for that.
 static const uint64_t SWEEP_EVALUATIONS = 4000;
@@ -24,6 +24,8 @@ static const uint64_t PATIENT_EVALUATIONS = 30000, PATIENCE = 3;
 static const double LEAST_PRICE = 3e-3, MOST_PRICE = 3, FINEST_STEP = 1.06;
 // Copies below have to end before the program is fullest, copies back have the time after that: often most of it, when a byte back costs only this part.
 static const double LEAST_BACK_PART = 0.3;
+// A plan that was the fastest for a while is remembered when it is slower by this part of the time than the next.
+static const double RUNNER_PART = 3e-4;
 
 static uint64_t evaluations_made(const delta_search_state_t *state) { return state->evaluations_before + state->quick.evaluation_count; }
 
@@ -33,9 +35,9 @@ bool delta_search_is_over(const delta_search_state_t *state) {
   if (state->best.evaluation.is_possible && state->best.evaluation.seconds <= state->bound_seconds) return true;
   if (evaluations < LEAST_EVALUATIONS) return false;
   if (evaluations > PATIENT_EVALUATIONS + PATIENCE * state->best_evaluations && state->best.evaluation.seconds < INFINITY) return true;
-  if (effort->evaluation_limit == 0 && !effort->is_past_deadline) return evaluations >= DEFAULT_EVALUATIONS;
+  if (effort->evaluation_limit == 0 && !effort->spent_part) return evaluations >= DEFAULT_EVALUATIONS;
   if (effort->evaluation_limit > 0 && evaluations >= effort->evaluation_limit) return true;
-  return effort->is_past_deadline && effort->is_past_deadline(effort->self);
+  return delta_planner_effort_is_past(effort);
 }
 
 bool delta_search_is_phase_over(const delta_search_state_t *state) {
@@ -70,8 +72,25 @@ static bool is_better(const delta_evaluation_t *a, const delta_evaluation_t *b) 
   return a->excess_bytes < b->excess_bytes;
 }
 
+// The best plan, if it is the fastest of all rounds, is about to be beaten. Steps of time lie between runners.
+static void keep_runner(delta_search_state_t *state) {
+  const double seconds = state->best.evaluation.seconds;
+  delta_search_plan_t *runners = state->runners;
+  uint32_t *count = &state->runner_count;
+  if (!state->options->runners || seconds == INFINITY || seconds > state->best_seconds) return;
+  if (*count > 1 && runners[*count - 2].evaluation.seconds < (1 + RUNNER_PART) * seconds) {
+    --*count; // the last stands too near
+  } else if (*count == DELTA_RUNNERS_MOST) {
+    const delta_search_plan_t slowest = runners[0];
+    memmove(&runners[0], &runners[1], --*count * sizeof *runners);
+    runners[*count] = slowest;
+  }
+  delta_search_copy_plan(state, &runners[(*count)++], &state->best);
+}
+
 bool delta_search_keep_best(delta_search_state_t *state) {
   if (!is_better(&state->now.evaluation, &state->best.evaluation)) return false;
+  keep_runner(state);
   delta_search_copy_plan(state, &state->best, &state->now);
   if (state->best.evaluation.seconds < state->best_seconds) {
     state->best_seconds = state->best.evaluation.seconds;
@@ -242,9 +261,9 @@ static delta_status_t run_round(delta_search_state_t *state, const delta_decisio
   DELTA_RETURN_IF_ERROR(undo_seeds(state));
   begin_phase(state, EXCHANGE_PART);
   DELTA_RETURN_IF_ERROR(delta_search_exchange(state));
-  begin_phase(state, NEIGHBOURHOOD_PART);
+  begin_phase(state, state->options->walks ? WALKING_NEIGHBOURHOOD_PART : NEIGHBOURHOOD_PART);
   DELTA_RETURN_IF_ERROR(delta_search_neighbourhoods(state));
-  return delta_search_anneal_time(state, count_walk(state));
+  return delta_search_anneal_time(state, count_walk(state), is_first && state->options->walks);
 }
 
 // ---- Results
@@ -260,6 +279,11 @@ static delta_status_t hand_out(delta_search_state_t *state, delta_decision_list_
   out_decisions->items = inout_items->items;
   state->evaluations_before += state->quick.evaluation_count;
   state->quick.evaluation_count = 0;
+  for (uint32_t i = 0; i < state->runner_count; ++i) {
+    delta_decisions_t runner;
+    delta_gap_map_decide(&state->map, state->runners[i].actions, state->items, &runner);
+    DELTA_RETURN_IF_ERROR(delta_runners_add(state->options->runners, state->runners[i].evaluation.seconds, &runner));
+  }
   *out_result = (delta_search_result_t){.fits = state->best.evaluation.seconds < INFINITY,
                                         .evaluation = state->best.evaluation,
                                         .evaluation_count = state->evaluations_before};

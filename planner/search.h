@@ -9,13 +9,16 @@
 
 #include "planner/evaluate.h"
 #include "planner/gaps.h"
+#include "planner/runners.h"
 
 typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
   delta_planner_effort_t effort;
+  bool walks;                     // longer than it makes parts of a plan again: for a search that has many evaluations
   bool is_together;               // parts of one tensor are decided alike: fewer decisions for a plan to begin with
   const delta_decisions_t *start; // NULL, or decisions to begin with, of the same order: they need not fit
+  delta_runners_t *runners;       // NULL, or where those go that fit and were the fastest before
 } delta_search_options_t;
 
 typedef struct delta_search_result {
@@ -25,7 +28,6 @@ typedef struct delta_search_result {
 } delta_search_result_t;
 
 // Searches. `order` and `problem` are borrowed; out_items gets the decisions of out_decisions and is the caller's to free with delta_array_deinit.
-typedef DELTA_ARRAY(delta_decision_t) delta_decision_list_t;
 DELTA_MUST_USE delta_status_t delta_search(const delta_problem_t *problem, const delta_order_t *order,
                                            const delta_search_options_t *options, delta_allocator_t allocator,
                                            delta_decision_list_t *out_items, delta_decisions_t *out_decisions,

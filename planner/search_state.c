@@ -14,6 +14,8 @@ static delta_status_t allocate_lists(delta_search_state_t *state) {
     state->seeds[i].evaluation = (delta_evaluation_t){.seconds = INFINITY};
     DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->seeds[i].actions));
   }
+  for (int i = 0; i < DELTA_RUNNERS_MOST; ++i) DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->runners[i].actions));
+  state->runner_count = 0;
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->items));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->refused));
   DELTA_RETURN_IF_ERROR(DELTA_REGION_ALLOCATE(region, gaps, &state->active));

@@ -13,6 +13,13 @@ typedef struct delta_search_plan {
   delta_evaluation_t evaluation;
 } delta_search_plan_t;
 
+// A way of changing a plan, and what has come of it.
+enum { DELTA_SEARCH_WAYS = 4 };
+typedef struct delta_search_way {
+  double tries;
+  double gain; // of all of them: by how much plans became faster, in temperatures
+} delta_search_way_t;
+
 // A change of one gap that would make the fullest step less full.
 typedef struct delta_search_offer {
   uint32_t gap;
@@ -38,8 +45,11 @@ typedef struct delta_search_state {
   double good_price;                     // of the greedy that was fastest, as a part of a lane's time
   double back_part;                      // what a byte costs on its way back, as a part of what it costs on its way below
   delta_search_plan_t now, before, best;
-  delta_search_plan_t seeds[DELTA_SEARCH_SEEDS]; // the fastest greedies
-  delta_decision_t *items;                       // scratch: decisions of a plan
+  delta_search_plan_t seeds[DELTA_SEARCH_SEEDS];   // the fastest greedies
+  delta_search_plan_t runners[DELTA_RUNNERS_MOST]; // of the round
+  uint32_t runner_count;
+  delta_search_way_t ways[DELTA_SEARCH_WAYS]; // of annealing, in all rounds
+  delta_decision_t *items;                    // scratch: decisions of a plan
   double *place_seconds; // by place in the order: when its step begins if steps run one after another; one more at the end
   uint8_t *refused;      // by gap: bit per action that did not help in this greedy
   uint32_t *active;      // scratch: gaps whose action is not the default
@@ -104,8 +114,10 @@ DELTA_MUST_USE delta_status_t delta_search_undo(delta_search_state_t *state);
 // Exchanges actions of swapped and rebuilt gaps of the best plan while that helps: a full lane should carry what is dearest to rebuild.
 DELTA_MUST_USE delta_status_t delta_search_exchange(delta_search_state_t *state);
 uint32_t delta_search_draw_candidate(delta_search_state_t *state);
-// A small change of state->now.
-void delta_search_move_a_little(delta_search_state_t *state);
+// Small changes of state->now. False: there was nothing to change.
+bool delta_search_move_a_little(delta_search_state_t *state);
+// What is decided around a gap is copied to, or exchanged with, what stands around the same gap of an equal block.
+bool delta_search_graft(delta_search_state_t *state);
 // Walks by small changes over plans that do not fit, for less excess, until one fits.
 DELTA_MUST_USE delta_status_t delta_search_anneal_excess(delta_search_state_t *state);
 // Takes parts of the best plan back, and lets the greedy make them again.
@@ -115,13 +127,14 @@ DELTA_MUST_USE delta_status_t delta_search_neighbourhoods(delta_search_state_t *
 
 // Counts the room of what was measured last.
 void delta_search_note_room(delta_search_state_t *state);
-// Changes state->now, whose room has been counted: a gap goes and others stay for it, or the other way around. False: no trade was found, and its actions are of no use.
-bool delta_search_trade(delta_search_state_t *state);
+// Change state->now, whose room has been counted: a gap goes and others stay for it, or the other way around. False: no trade was found, and its actions are of no use.
+bool delta_search_trade_out(delta_search_state_t *state);
+bool delta_search_trade_in(delta_search_state_t *state);
 
 // ---- anneal.c
 
-// Walks from the best plan by small changes, with a temperature that falls over `most` evaluations.
-DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t most);
+// Walks from the best plan by small changes, with a temperature that falls over `most` evaluations; the first walk of a search begins hotter.
+DELTA_MUST_USE delta_status_t delta_search_anneal_time(delta_search_state_t *state, uint64_t most, bool is_first);
 
 // ---- refine.c
 

@@ -14,7 +14,8 @@ enum {
   MOST_KEPT = 2,     // for one gap that goes
   COMPARED = 4,      // gaps of which the best is taken
   DRAWN_IN = 3,      // one in so many actions is drawn, the others are the cheapest
-  SPREAD = 7919      // a prime: candidates are walked through in steps of it, so that neighbours are not preferred
+  RELEASED_DRAWS = 64,
+  SPREAD = 7919 // a prime: candidates are walked through in steps of it, so that neighbours are not preferred
 };
 // Prices of lanes, from this part of the good price to this many times it.
 static const double MOST_TIMES = 16;
@@ -50,6 +51,14 @@ static int64_t find_least_room(const delta_search_state_t *state, uint32_t gap, 
   return least_bytes;
 }
 
+static bool has_room(const delta_search_state_t *state, uint32_t gap) {
+  const int64_t size_bytes = size_of(state, gap);
+  for (uint32_t p = state->map.begins[gap] + 1; p < state->map.ends[gap]; ++p) {
+    if (state->left_bytes[p] < size_bytes) return false;
+  }
+  return true;
+}
+
 // Gives a gap an action, with those that are decided together with it, and counts the room that is left.
 static void set_action(delta_search_state_t *state, uint32_t gap, uint8_t action) {
   const delta_gap_map_t *map = &state->map;
@@ -81,13 +90,18 @@ static uint8_t draw_release(delta_search_state_t *state, uint32_t gap) {
   uint8_t action;
   do action = (uint8_t)delta_random_below(&state->random, DELTA_ACTION_COUNT);
   while (action == DELTA_ACTION_KEEP || !(state->map.allowed[gap] >> action & 1));
-  if (delta_random_below(&state->random, DRAWN_IN) == 0) return action;
   const double lane_price = state->good_price * pow(MOST_TIMES, 2 * delta_search_draw_part(state) - 1) * delta_search_lane_seconds(state);
-  find_cheapest(state, gap, lane_price, &action);
+  const bool is_drawn = delta_random_below(&state->random, DRAWN_IN) == 0 &&
+                        delta_search_price(state, state->now.actions, gap, (delta_action_t)action, lane_price) < INFINITY;
+  if (!is_drawn) find_cheapest(state, gap, lane_price, &action);
   return action;
 }
 
-// A candidate that stays over a place and is cheap to release; NONE: there is none.
+static bool lies_over(const delta_search_state_t *state, uint32_t gap, uint32_t place) {
+  return place == NONE || (state->map.begins[gap] < place && state->map.ends[gap] > place);
+}
+
+// A candidate that stays over a place, NONE: wherever it is, and is cheap to release; NONE: there is none.
 static uint32_t find_to_release(delta_search_state_t *state, uint32_t place, uint32_t other_than) {
   const uint32_t count = state->candidate_count, start = delta_random_below(&state->random, count);
   const double lane_price = state->good_price * delta_search_lane_seconds(state);
@@ -97,7 +111,7 @@ static uint32_t find_to_release(delta_search_state_t *state, uint32_t place, uin
     const uint32_t gap = state->candidates[((uint64_t)i * SPREAD + start) % count];
     uint8_t action;
     if (gap == other_than || state->now.actions[gap] != DELTA_ACTION_KEEP) continue;
-    if (state->map.begins[gap] >= place || state->map.ends[gap] <= place) continue;
+    if (!lies_over(state, gap, place)) continue;
     const double score = find_cheapest(state, gap, lane_price, &action) / (double)size_of(state, gap);
     ++compared;
     if (score >= least_score) continue;
@@ -112,13 +126,13 @@ static uint32_t find_to_keep(delta_search_state_t *state, uint32_t gap) {
   const delta_gap_map_t *map = &state->map;
   const uint32_t count = state->candidate_count, start = delta_random_below(&state->random, count);
   const double lane_price = state->good_price * delta_search_lane_seconds(state);
-  uint32_t best = NONE, place;
+  uint32_t best = NONE;
   double most_seconds = 0;
   for (uint32_t i = 0, compared = 0; i < count && compared < COMPARED; ++i) {
     const uint32_t other = state->candidates[((uint64_t)i * SPREAD + start) % count];
     if (other == gap || !is_released(state, other)) continue;
     if (map->ends[other] <= map->begins[gap] || map->begins[other] >= map->ends[gap]) continue;
-    if (find_least_room(state, other, &place) < size_of(state, other)) continue;
+    if (!has_room(state, other)) continue;
     const double seconds = delta_search_price(state, state->now.actions, other, (delta_action_t)state->now.actions[other], lane_price);
     ++compared;
     if (seconds <= most_seconds) continue;
@@ -128,7 +142,14 @@ static uint32_t find_to_keep(delta_search_state_t *state, uint32_t gap) {
   return best;
 }
 
-static bool release_and_keep(delta_search_state_t *state, uint32_t gap) {
+static void begin_trade(delta_search_state_t *state) {
+  memcpy(state->left_bytes, state->room_bytes, ((size_t)state->order->step_count + 1) * sizeof *state->left_bytes);
+}
+
+bool delta_search_trade_out(delta_search_state_t *state) {
+  const uint32_t gap = find_to_release(state, NONE, NONE);
+  if (gap == NONE) return false;
+  begin_trade(state);
   set_action(state, gap, draw_release(state, gap));
   for (int kept = 0; kept < MOST_KEPT; ++kept) {
     const uint32_t other = find_to_keep(state, gap);
@@ -138,8 +159,20 @@ static bool release_and_keep(delta_search_state_t *state, uint32_t gap) {
   return true;
 }
 
-static bool keep_and_release(delta_search_state_t *state, uint32_t gap) {
+// NONE: a few draws did not find one.
+static uint32_t draw_released(delta_search_state_t *state) {
+  for (int draw = 0; draw < RELEASED_DRAWS; ++draw) {
+    const uint32_t gap = delta_search_draw_candidate(state);
+    if (is_released(state, gap)) return gap;
+  }
+  return NONE;
+}
+
+bool delta_search_trade_in(delta_search_state_t *state) {
   uint32_t place;
+  const uint32_t gap = draw_released(state);
+  if (gap == NONE) return false;
+  begin_trade(state);
   set_action(state, gap, DELTA_ACTION_KEEP);
   for (int released = 0; find_least_room(state, gap, &place) < 0; ++released) {
     const uint32_t other = released < MOST_RELEASED ? find_to_release(state, place, gap) : NONE;
@@ -147,11 +180,4 @@ static bool keep_and_release(delta_search_state_t *state, uint32_t gap) {
     set_action(state, other, draw_release(state, other));
   }
   return true;
-}
-
-bool delta_search_trade(delta_search_state_t *state) {
-  const uint32_t gap = delta_search_draw_candidate(state);
-  memcpy(state->left_bytes, state->room_bytes, ((size_t)state->order->step_count + 1) * sizeof *state->left_bytes);
-  if (state->now.actions[gap] == DELTA_ACTION_KEEP) return release_and_keep(state, gap);
-  return is_released(state, gap) && keep_and_release(state, gap);
 }

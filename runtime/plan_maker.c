@@ -142,21 +142,20 @@ delta_status_t delta_plan_maker_return_below(delta_plan_maker_t *maker, uint32_t
 
 // ---- Planning within the budget
 
-static bool is_past_deadline(void *self) { return delta_clock_seconds() > ((const delta_plan_maker_t *)self)->deadline_seconds; }
+static double spent_part(void *self) { return delta_time_limit_spent(&((const delta_plan_maker_t *)self)->limit); }
 
 static void start_clock(void *self) {
   delta_plan_maker_t *maker = self;
-  maker->deadline_seconds = delta_clock_seconds() + maker->limit_seconds;
+  maker->limit = delta_time_limit_from_now(maker->limit.limit_seconds);
 }
 
 // How long the next search may take.
 void delta_plan_maker_give_effort(delta_plan_maker_t *maker, uint32_t index, double limit_seconds, uint64_t evaluation_limit,
                                   bool proves_bound) {
-  maker->limit_seconds = limit_seconds;
-  start_clock(maker);
+  maker->limit = delta_time_limit_from_now(limit_seconds);
   const delta_planner_effort_t effort = {.evaluation_limit = evaluation_limit,
                                          .seed = maker->options->seed,
-                                         .is_past_deadline = is_past_deadline,
+                                         .spent_part = spent_part,
                                          .self = maker,
                                          .begins_with_rivals = maker->options->begin_with_rivals,
                                          .begin_search = start_clock,

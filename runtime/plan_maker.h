@@ -2,6 +2,7 @@
 #ifndef DELTA_RUNTIME_PLAN_MAKER_H_
 #define DELTA_RUNTIME_PLAN_MAKER_H_
 
+#include "base/clock.h"
 #include "base/locked_allocator.h"
 #include "runtime/integer_solver.h"
 #include "runtime/program.h"
@@ -40,16 +41,16 @@ typedef struct delta_plan_maker {
   delta_cbc_t cbc; // for the policy that needs a solver
   delta_integer_solver_t solver;
   double start_seconds;
-  double limit_seconds, deadline_seconds; // of the search at hand
-  double prepare_seconds;                 // what the last planners took to make
-  double trying_seconds;                  // what other budgets took, for a report
-  bool is_hasty;                          // the least budgets are looked for with little effort
-  const uint32_t *wanted_below;           // NULL, or how many states lie below where that fits: nothing else is then tried
-  bool tries_homes;                       // more states below than there have to be may make the step faster
-  struct delta_homes_race *race;          // Owned; searches for the first program's plan that go on side by side, or NULL
-  const delta_decisions_t *start;         // NULL, or what searches for the first program's plan begin with
-  bool proves_bound;                      // the first program's plan comes with the best lower bound, given a second or more
-  uint64_t resident_minimum_bytes;        // the least budget with all states in the arena
+  delta_time_limit_t limit;        // of the search at hand
+  double prepare_seconds;          // what the last planners took to make
+  double trying_seconds;           // what other budgets took, for a report
+  bool is_hasty;                   // the least budgets are looked for with little effort
+  const uint32_t *wanted_below;    // NULL, or how many states lie below where that fits: nothing else is then tried
+  bool tries_homes;                // more states below than there have to be may make the step faster
+  struct delta_homes_race *race;   // Owned; searches for the first program's plan that go on side by side, or NULL
+  const delta_decisions_t *start;  // NULL, or what searches for the first program's plan begin with
+  bool proves_bound;               // the first program's plan comes with the best lower bound, given a second or more
+  uint64_t resident_minimum_bytes; // the least budget with all states in the arena
   uint64_t resident_program_bytes,
       below_program_bytes;      // the least that programs need beside states: with all in the arena, with all below that may be
   uint64_t other_program_bytes; // what a program that is none of the parts needs beside states, where the budget allows

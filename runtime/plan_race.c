@@ -15,7 +15,7 @@ enum { OPENING_EVALUATIONS = 6000 };
 static const double opening_part = 0.1;
 // How many qualify, and how much of the limit is for that.
 enum { QUALIFIERS_OF_THREAD = 3 };
-static const double qualifying_part = 0.3;
+static const double qualifying_part = 0.2;
 // A second search of a group is as promising as one of another whose mark is worse by this part.
 static const double group_margin = 1e-2;
 
@@ -35,24 +35,24 @@ typedef struct race {
 // One contestant's search of a round.
 typedef struct lap {
   race_t *race;
-  double end_seconds;
+  delta_time_limit_t limit;
 } lap_t;
 
-static bool is_past_lap(void *self) {
+static double spent_part(void *self) {
   const lap_t *lap = self;
-  return delta_clock_seconds() > lap->end_seconds || atomic_load(&lap->race->has_failed);
+  return atomic_load(&lap->race->has_failed) ? 1 : delta_time_limit_spent(&lap->limit);
 }
 
 static void begin_lap(void *self) {
   lap_t *lap = self;
-  lap->end_seconds = fmin(delta_clock_seconds() + lap->race->lap_seconds, lap->race->end_seconds);
+  lap->limit = delta_time_limit_from_now(fmin(lap->race->lap_seconds, lap->race->end_seconds - delta_clock_seconds()));
 }
 
 static delta_status_t search(race_t *race, delta_contestant_t *contestant) {
   lap_t lap = {.race = race};
   const delta_planner_effort_t effort = {.evaluation_limit = race->lap_evaluations,
                                          .seed = contestant->seed,
-                                         .is_past_deadline = is_past_lap,
+                                         .spent_part = spent_part,
                                          .self = &lap,
                                          .begins_with_rivals = contestant->begins_with_rivals,
                                          .begin_search = begin_lap,

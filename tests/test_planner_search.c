@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "planner/addresses.h"
 #include "planner/found.h"
 #include "planner/retime.h"
 #include "tests/support/planning.h"
@@ -122,6 +123,46 @@ Test(planner_search, the_same_effort_gives_the_same_plan_and_more_effort_no_wors
     delta_schedule_free(kept);
     delta_problem_free(problem);
   }
+}
+
+// Plans that were the fastest on the way fit, take as long as is said of them, and each is slower than the next.
+static uint32_t expect_runners(const delta_problem_t *problem, uint64_t capacity_bytes, uint64_t seed) {
+  const delta_allocator_t allocator = delta_allocator_system();
+  delta_runners_t runners = {.allocator = allocator};
+  const delta_search_options_t options = {
+      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = 2000, .seed = seed}, .runners = &runners};
+  delta_order_t order;
+  delta_decision_list_t items;
+  delta_decisions_t decisions;
+  delta_search_result_t result;
+  delta_test_must(delta_order_make(problem, true, allocator, &order));
+  delta_test_must(delta_search(problem, &order, &options, allocator, &items, &decisions, &result));
+  for (uint32_t i = 0; i < runners.count; ++i) {
+    const double next_seconds = i + 1 < runners.count ? runners.items[i + 1].seconds : result.evaluation.seconds;
+    delta_schedule_t *schedule = NULL;
+    cr_assert_gt(runners.items[i].seconds, next_seconds);
+    delta_test_must(delta_timed_schedule(problem, &order, &runners.items[i].decisions, capacity_bytes, allocator, &schedule));
+    cr_assert_leq(schedule->peak_bytes, capacity_bytes);
+    cr_assert_float_eq(schedule->step_seconds, runners.items[i].seconds, 1e-9 * schedule->step_seconds);
+    delta_schedule_free(schedule);
+  }
+  const uint32_t count = runners.count;
+  delta_runners_clear(&runners);
+  delta_array_deinit(allocator, &items);
+  delta_order_deinit(&order);
+  return count;
+}
+
+Test(planner_search, runners_are_plans) {
+  uint32_t count = 0;
+  for (uint64_t seed = 0; seed < DELTA_TEST_SEEDS(40); ++seed) {
+    delta_problem_t *problem = delta_test_random_problem(seed, 40);
+    delta_schedule_t *kept = delta_test_kept_schedule(problem, true);
+    count += expect_runners(problem, kept->peak_bytes * 7 / 10, seed);
+    delta_schedule_free(kept);
+    delta_problem_free(problem);
+  }
+  cr_assert_gt(count, 20);
 }
 
 // Bytes times steps of all buffers.
