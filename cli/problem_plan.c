@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/problem_show.h"
-#include "planner/found.h"
+#include "planner/addresses.h"
 #include "planner/least.h"
 #include "planner/rival_plan.h"
 #include "plans/plan_json.h"

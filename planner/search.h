@@ -15,7 +15,7 @@ typedef struct delta_search_options {
   delta_liberties_t liberties;
   uint64_t capacity_bytes;
   delta_planner_effort_t effort;
-  bool walks;                     // longer than it makes parts of a plan again: for a search that has many evaluations
+  bool walks;                     // takes more evaluations for walks than for making parts of a plan again
   bool is_together;               // parts of one tensor are decided alike: fewer decisions for a plan to begin with
   const delta_decisions_t *start; // NULL, or decisions to begin with, of the same order: they need not fit
   delta_runners_t *runners;       // NULL, or where those go that fit and were the fastest before
