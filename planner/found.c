@@ -5,7 +5,7 @@
 
 #include "planner/addresses.h"
 
-// Searches go on from each other, each twice as long as the last that found a plan with addresses. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
+// Searches go on from each other, each twice as long as the last that found a plan with addresses, until a long one takes most of the effort that is left. What addresses take beyond the capacity is taken off the next one's; what they leave is given back by halves.
 // Where nothing faster lies beside the best plan, the next search begins anew.
 enum {
   LEAST_SEARCHES = 10,
@@ -201,7 +201,7 @@ static delta_status_t search_once(delta_finder_t *finder, uint64_t evaluations, 
   options.effort.seed += (uint64_t)finder->search_count;
   options.is_together = finder->search_count++ < TOGETHER_SEARCHES;
   if (start.count > 0) options.start = &start;
-  options.walks = is_long && finder->long_count++ % 2 == 0; // on some programs that is the better way, on some the other
+  if (is_long) options.walks = finder->long_count++ % 2 == 0; // on some programs that is the better way, on some the other
   options.runners = &finder->runners;
   delta_runners_clear(&finder->runners);
   DELTA_RETURN_IF_ERROR(delta_search(finder->problem, finder->order, &options, finder->allocator, &items, &finder->decisions, &result));
@@ -263,7 +263,7 @@ typedef struct finder_search {
 } finder_search_t;
 
 // Short searches find out how much addresses take. Then most of what is left is for one: searches that go on from each other find what lies near, a long one moves on.
-static finder_search_t choose_search(finder_run_t *run) {
+static finder_search_t choose_search(const finder_run_t *run) {
   delta_finder_t *finder = run->finder;
   double spent_part;
   const bool is_repair = finder->repairs > 0;
@@ -271,12 +271,15 @@ static finder_search_t choose_search(finder_run_t *run) {
                  usual = is_repair ? finder->next_evaluations / REPAIR_PARTS : finder->next_evaluations;
   const uint64_t long_evaluations = (uint64_t)(LONG_PART * (double)left), most_long = LONG_PER_STEP * (uint64_t)finder->problem->step_count;
   const bool is_long = finder->best && !is_repair && spent_part >= SHORT_PART && long_evaluations > usual && long_evaluations <= most_long;
-  const uint64_t wanted = is_long ? long_evaluations : usual, most = run->limit - finder->spent_evaluations;
+  uint64_t evaluations = is_long ? long_evaluations : usual;
+  if (is_run_over(run)) {
+    evaluations = FIRST_EVALUATIONS; // there is no plan yet
+  } else if (evaluations > run->limit - finder->spent_evaluations) {
+    evaluations = run->limit - finder->spent_evaluations;
+  }
   if (is_long && !finder->was_long) finder->begins_anew = false; // it has not looked beside the best plan yet
   return (finder_search_t){.usual = usual,
-                           .evaluations = is_run_over(run) ? FIRST_EVALUATIONS
-                                          : wanted < most  ? wanted
-                                                           : most,
+                           .evaluations = evaluations,
                            .tried_bytes = finder->tried_bytes,
                            .best_seconds = finder->best ? finder->best->step_seconds : INFINITY,
                            .is_repair = is_repair,
@@ -311,7 +314,7 @@ static void learn(delta_finder_t *finder, const finder_search_t *search) {
 
 // Searches until the effort is used up. What the deadline cut short is not known to have ended by itself.
 static delta_status_t find(delta_finder_t *finder) {
-  finder_run_t run = begin_run(finder);
+  const finder_run_t run = begin_run(finder);
   while (!finder->is_done) {
     if (is_run_over(&run) && (finder->best || finder->search_count >= LEAST_SEARCHES)) return DELTA_OK;
     const finder_search_t search = choose_search(&run);

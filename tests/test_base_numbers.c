@@ -1,8 +1,9 @@
-// Dtypes, shapes, random numbers and SHA-256: values from the standards, and properties over all bit patterns.
+// Dtypes, shapes, random numbers, time limits and SHA-256: values from the standards, and properties over all bit patterns.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/sha256.h"
@@ -265,4 +266,13 @@ Test(sha256, pieces_do_not_matter) {
     delta_sha256_final_text(&hash, pieces);
     cr_assert_str_eq(pieces, whole);
   }
+}
+
+Test(clock, limits_are_spent_in_parts) {
+  const delta_time_limit_t none = delta_time_limit_from_now(0), all = delta_time_limit_from_now(INFINITY);
+  const delta_time_limit_t half = {delta_clock_seconds() - 500, 1000}, over = {delta_clock_seconds() - 20, 10};
+  cr_assert_geq(delta_time_limit_spent(&none), 1);
+  cr_assert_eq(delta_time_limit_spent(&all), 0);
+  cr_assert(delta_time_limit_spent(&half) >= 0.5 && delta_time_limit_spent(&half) < 1);
+  cr_assert_geq(delta_time_limit_spent(&over), 2);
 }

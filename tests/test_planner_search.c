@@ -90,22 +90,35 @@ Test(planner_search, forbidden_actions_are_not_taken) {
   }
 }
 
-static delta_search_result_t search(const delta_problem_t *problem, uint64_t capacity_bytes, uint64_t evaluations, uint64_t search_seed,
-                                    delta_schedule_t **out_schedule) {
+// With an order of its own, which is the same each time.
+static void time_decisions(const delta_problem_t *problem, const delta_decisions_t *decisions, uint64_t capacity_bytes,
+                           delta_schedule_t **out_schedule) {
+  delta_order_t order;
+  delta_test_must(delta_order_make(problem, true, delta_allocator_system(), &order));
+  delta_test_must(delta_timed_schedule(problem, &order, decisions, capacity_bytes, delta_allocator_system(), out_schedule));
+  delta_order_deinit(&order);
+}
+
+static delta_search_result_t search_with(const delta_problem_t *problem, const delta_search_options_t *options,
+                                         delta_schedule_t **out_schedule) {
   const delta_allocator_t allocator = delta_allocator_system();
-  const delta_search_options_t options = {
-      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = evaluations, .seed = search_seed}};
   delta_order_t order;
   delta_decision_list_t items;
   delta_decisions_t decisions;
   delta_search_result_t result;
   delta_test_must(delta_order_make(problem, true, allocator, &order));
-  delta_test_must(delta_search(problem, &order, &options, allocator, &items, &decisions, &result));
-  if (out_schedule && result.fits)
-    delta_test_must(delta_timed_schedule(problem, &order, &decisions, capacity_bytes, allocator, out_schedule));
+  delta_test_must(delta_search(problem, &order, options, allocator, &items, &decisions, &result));
+  if (out_schedule && result.fits) time_decisions(problem, &decisions, options->capacity_bytes, out_schedule);
   delta_array_deinit(allocator, &items);
   delta_order_deinit(&order);
   return result;
+}
+
+static delta_search_result_t search(const delta_problem_t *problem, uint64_t capacity_bytes, uint64_t evaluations, uint64_t search_seed,
+                                    delta_schedule_t **out_schedule) {
+  const delta_search_options_t options = {
+      .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = evaluations, .seed = search_seed}};
+  return search_with(problem, &options, out_schedule);
 }
 
 Test(planner_search, the_same_effort_gives_the_same_plan_and_more_effort_no_worse_one) {
@@ -127,29 +140,21 @@ Test(planner_search, the_same_effort_gives_the_same_plan_and_more_effort_no_wors
 
 // Plans that were the fastest on the way fit, take as long as is said of them, and each is slower than the next.
 static uint32_t expect_runners(const delta_problem_t *problem, uint64_t capacity_bytes, uint64_t seed) {
-  const delta_allocator_t allocator = delta_allocator_system();
-  delta_runners_t runners = {.allocator = allocator};
+  delta_runners_t runners = {.allocator = delta_allocator_system()};
   const delta_search_options_t options = {
       .liberties = {true, true}, .capacity_bytes = capacity_bytes, .effort = {.evaluation_limit = 2000, .seed = seed}, .runners = &runners};
-  delta_order_t order;
-  delta_decision_list_t items;
-  delta_decisions_t decisions;
-  delta_search_result_t result;
-  delta_test_must(delta_order_make(problem, true, allocator, &order));
-  delta_test_must(delta_search(problem, &order, &options, allocator, &items, &decisions, &result));
+  const double found_seconds = search_with(problem, &options, NULL).evaluation.seconds;
   for (uint32_t i = 0; i < runners.count; ++i) {
-    const double next_seconds = i + 1 < runners.count ? runners.items[i + 1].seconds : result.evaluation.seconds;
+    const delta_runner_t *runner = &runners.items[i];
     delta_schedule_t *schedule = NULL;
-    cr_assert_gt(runners.items[i].seconds, next_seconds);
-    delta_test_must(delta_timed_schedule(problem, &order, &runners.items[i].decisions, capacity_bytes, allocator, &schedule));
+    cr_assert_gt(runner->seconds, i + 1 < runners.count ? runners.items[i + 1].seconds : found_seconds);
+    time_decisions(problem, &runner->decisions, capacity_bytes, &schedule);
     cr_assert_leq(schedule->peak_bytes, capacity_bytes);
-    cr_assert_float_eq(schedule->step_seconds, runners.items[i].seconds, 1e-9 * schedule->step_seconds);
+    cr_assert_float_eq(schedule->step_seconds, runner->seconds, 1e-9 * schedule->step_seconds);
     delta_schedule_free(schedule);
   }
   const uint32_t count = runners.count;
   delta_runners_clear(&runners);
-  delta_array_deinit(allocator, &items);
-  delta_order_deinit(&order);
   return count;
 }
 
